@@ -16,7 +16,7 @@ from typing import Final
 
 from memeloom.catalog.sqlite_tables import Parameters, marks
 
-# A transaction of 20,000 ids shares the 5,000 pages of so many, and moves on as many pages of ten million.
+# 500,000 ids fill about 5,000 pages, so the 20,000 ids of a batch share them.
 MOST_FRESH: Final = 500_000
 TABLES: Final = ("fresh_ids", "ids")
 

@@ -184,14 +184,7 @@ def _captions(features: Iterable[Feature], path: str, *, in_json: bool = False) 
         if feature.values == "many":
             described["isArray"] = True
         fields.append(described)
-    return {
-        "@type": "cr:RecordSet",
-        "@id": "captions",
-        "name": "captions",
-        "description": "A record is one caption.",
-        "key": {"@id": "captions/id"},
-        "field": fields,
-    }
+    return _record_set("captions", "A record is one caption.", "id", fields)
 
 
 def _pictures(*, in_files: bool) -> dict[str, Any]:
@@ -204,13 +197,17 @@ def _pictures(*, in_files: bool) -> dict[str, Any]:
         key = _field("pictures", "image_key", "sc:Text", "picture-files", {"column": "image_key"})
         image = _field("pictures", "image", "sc:ImageObject", "picture-files", {"column": "image"})
         image["source"]["transform"] = _BYTES
+    return _record_set("pictures", "The pictures that captions refer to by image_key.", "image_key", [key, image])
+
+
+def _record_set(name: str, about: str, key: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "@type": "cr:RecordSet",
-        "@id": "pictures",
-        "name": "pictures",
-        "description": "The pictures that captions refer to by image_key.",
-        "key": {"@id": "pictures/image_key"},
-        "field": [key, image],
+        "@id": name,
+        "name": name,
+        "description": about,
+        "key": {"@id": f"{name}/{key}"},
+        "field": fields,
     }
 
 

@@ -51,7 +51,7 @@ def export_dataset(
         target: a new, empty or replaceable folder.
         form: the new format.
         compression: of the new files; None: the dataset's own, or none if the format lacks it.
-        progress: told of every record.
+        progress: advanced by one for each record.
 
     Raises:
         NotADataset, DamagedRecords: the dataset is damaged or incomplete; as `verify_dataset`.

@@ -38,7 +38,7 @@ def verify_dataset(
 
     Args:
         folder: the dataset.
-        progress: told of every record.
+        progress: advanced by one for each record.
         each: called with every record that passes its own checks, in order, and its shard. What is counted over all
             records, and the sha256 of some files, is known to be right only when this function returns.
 

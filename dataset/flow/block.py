@@ -100,7 +100,7 @@ def write_block(
     """Write a block, atomically. `rows` are sorted by split and order; all else is in the order of the rows.
 
     Raises:
-        MemeloomError: the disk is full, or the like.
+        MemeloomError: the file cannot be written (for example, the disk is full).
     """
     sketches = np.empty(len(rows), SKETCH)
     sketches["order"], sketches["bits"] = rows["order"], words.sketches

@@ -146,7 +146,7 @@ class RemoteFiles:
 
         Raises:
             StoreCorrupt: the bytes are not those that were written.
-            MemeloomError: the disk is full, or the like.
+            MemeloomError: the file cannot be written (for example, the disk is full).
         """
         temporary: Path | None = None
         digest = hashlib.sha256()
