@@ -177,7 +177,7 @@ def _finish_work(documents: DocumentStore) -> None:
 def _look(documents: DocumentStore, stage: str) -> None:
     """Look for work as the stage does that finds none."""
     if stage == "fetch":
-        found = len(list(documents.without_picture(stage)))
+        found = len(list(documents.without_picture()))
     else:
         found = documents.enqueue(stage, _STAGES[stage]) + len(documents.lease(stage, 1, 600, 3))
     if found:

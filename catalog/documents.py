@@ -15,7 +15,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 from memeloom.catalog.records import Meme, Template
 
@@ -25,6 +25,8 @@ T = TypeVar("T")
 HAS_IMAGE, HAS_CAPTION, IS_READ, IS_CLEAN, HAS_ADDRESS, HAS_TEMPLATE = 1, 2, 4, 8, 16, 32
 # A sketch has some kilobytes; batches of them are held in memory.
 MAX_SKETCH_BYTES = 1024 * 1024
+# The stage whose failed work are the pictures that `memeloom fetch` could not land.
+FETCH: Final = "fetch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +182,10 @@ class Memes(Protocol):
         """Yield matching memes with an id greater than `after`, in order of id, `batch` records in memory."""
 
     def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
-        """Yield the id and the JSON of every meme, in order of id.
+        """Yield the id and the JSON of every meme, in the store's own order, which stays: in SQLite new ones come last.
 
-        Much faster than `scan`, as nothing is validated. The JSON omits None fields; its keys are in any order.
+        Much faster than `scan`, as nothing is validated. Memes added meanwhile may be left out. The JSON omits None
+        fields; its keys are in any order.
         """
 
     def count(self, where: Where = ALL) -> int:
@@ -284,13 +287,12 @@ class WorkQueue(Protocol):
     def failed_among(self, stage: str, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` whose work has failed."""
 
-    def without_picture(self, stage: str, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
-        """Yield memes that have an address but no picture, and whose work in `stage` has not failed, in bounded memory.
+    def without_picture(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
+        """Yield memes that have an address but no picture, and whose work in `FETCH` has not failed, in bounded memory.
 
-        No others are read. The order is the store's own.
+        They have an index; no others are read. The order is the store's own.
 
         Args:
-            stage: whose failures count.
             where: its `ids`, `image` and `address` are ignored.
             after: leave out this meme and those before it; if it was purged, SQLite starts from the first one.
             batch: number of records in memory.

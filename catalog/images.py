@@ -29,7 +29,8 @@ from memeloom.catalog.records import Image
 Pixels: TypeAlias = NDArray[np.uint8]
 
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP")
-_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError,
+# What Pillow raises for damaged files.
+BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError,
            AttributeError, NotImplementedError, struct.error, zlib.error)  # fmt: skip
 _ORIENTATION = 0x0112
 _HASH_SIDE = 64
@@ -111,7 +112,7 @@ def load_picture(data: bytes, *, max_pixels: int) -> Pillow.Image:
     try:
         picture.load()
         upright = ImageOps.exif_transpose(picture)
-    except _BROKEN as error:
+    except BROKEN as error:
         raise BadImage("truncated", str(error)) from None
     upright.info = {name: value for name, value in picture.info.items() if name == "transparency"}
     return upright
@@ -215,7 +216,7 @@ def _is_starved(data: bytes, header: JpegHeader) -> bool:
 def _open(data: bytes, max_pixels: int) -> Pillow.Image:
     try:
         picture = Pillow.open(io.BytesIO(data), formats=_FORMATS)
-    except _BROKEN:
+    except BROKEN:
         raise BadImage("not an image") from None
     _check_size(*picture.size, max_pixels)
     return picture
@@ -243,7 +244,7 @@ def _pixels(picture: Pillow.Image, mode: str) -> Pixels:
             ground = Pillow.new("RGBA", picture.size, "white")
             picture = Pillow.alpha_composite(ground, picture)
         return np.asarray(picture.convert(mode))
-    except _BROKEN as error:
+    except BROKEN as error:
         raise BadImage("truncated", str(error)) from None
 
 
@@ -251,7 +252,7 @@ def _orientation(picture: Pillow.Image) -> int:
     """Return the EXIF orientation, 1 to 8; 1 if it is missing or invalid."""
     try:
         value = picture.getexif().get(_ORIENTATION, 1)
-    except _BROKEN:
+    except BROKEN:
         return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
 

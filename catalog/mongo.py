@@ -1,7 +1,8 @@
 """Documents in MongoDB (server 4.4 or newer), for crawls and workers on many machines.
 
 A meme is one document: `_id`, `revision` (incremented by every change), `flags`, `changed` (the transaction that
-changed it last), `missing` (True if its picture can be fetched) and `record`, its facts.
+changed it last), `missing` (True if its picture can be fetched and did not fail since the last change) and `record`,
+its facts.
 """
 
 from collections.abc import Callable
@@ -10,11 +11,11 @@ from typing import Any
 
 from pymongo.client_session import ClientSession
 
-from memeloom.catalog.documents import DocumentStore
+from memeloom.catalog.documents import FETCH, DocumentStore, batched
 from memeloom.catalog.mongo_database import MongoDatabase
 from memeloom.catalog.mongo_records import MongoMemes, MongoSketches, MongoTemplates, count_memes, count_work
 from memeloom.catalog.mongo_removal import MongoRemoval
-from memeloom.catalog.mongo_schema import INDEXES, SINCE_4, VERSION
+from memeloom.catalog.mongo_schema import CHUNK, GIVEN_UP, INDEXES, SINCE_4, VERSION
 from memeloom.catalog.mongo_tally import start_tally
 from memeloom.catalog.mongo_work import MongoWork
 
@@ -45,6 +46,8 @@ class MongoDocuments(MongoMemes, MongoTemplates, MongoSketches, MongoWork, Mongo
 
     def _upgrade(self) -> None:
         self._database["memes"].update_many(*SINCE_4)
+        for chunk in batched((meme_id for meme_id, _ in self.failed(FETCH)), CHUNK):
+            self._database["memes"].update_many({"_id": {"$in": chunk}}, GIVEN_UP)
 
     def _count(self) -> Callable[[ClientSession | None], None]:
         return partial(start_tally, self._database, memes=count_memes(self._database), work=count_work(self._database))

@@ -17,7 +17,7 @@ R = TypeVar("R", Meme, Template)
 CHUNK = 1000
 # Where documents of memes and templates refer to blobs.
 BLOB_FIELDS = ("record.image.key", "record.clean.image.key", "record.clean.mask")
-VERSION: Final = 4
+VERSION: Final = 5
 INDEXES: Final = {
     "memes": (
         IndexModel([("record.template.id", ASCENDING), ("_id", ASCENDING)]),
@@ -53,6 +53,10 @@ SINCE_4: Final[tuple[Document, list[Document]]] = (
         ]}}},
     ],
 )  # fmt: skip
+
+
+# Version 5: that mark is taken from memes whose picture could not be fetched.
+GIVEN_UP: Final[Document] = {"$unset": {"missing": ""}}
 
 
 def pack(record: Meme | Template) -> Document:

@@ -16,11 +16,11 @@ from bson import ObjectId
 from pymongo import InsertOne, ReplaceOne
 from pymongo.client_session import ClientSession
 
-from memeloom.catalog.documents import ALL, Lease, Where, WorkQueue, batched
+from memeloom.catalog.documents import ALL, FETCH, HAS_ADDRESS, HAS_IMAGE, Lease, Where, WorkQueue, batched
 from memeloom.catalog.errors import LeaseLost
 from memeloom.catalog.mongo_database import Document, MongoDatabase
 from memeloom.catalog.mongo_removal import delete_work
-from memeloom.catalog.mongo_schema import CHUNK, banned, queries, read
+from memeloom.catalog.mongo_schema import CHUNK, GIVEN_UP, banned, queries, read
 from memeloom.catalog.mongo_tally import Changes, counted, work_kind
 from memeloom.catalog.records import Meme
 
@@ -94,6 +94,7 @@ class MongoWork(WorkQueue):
             found = list(work.find(query, {"state": 1, "reason": 1}, session=session).limit(_AT_ONCE))
             changes.work.subtract(map(work_kind, found))
             changes.work[stage, "pending", ""] += len(found)
+            self._want_again(stage, [each["_id"]["meme"] for each in found], session)
             these = {**query, "_id": {"$in": [each["_id"] for each in found]}}
             return work.update_many(these, change, session=session).modified_count
 
@@ -114,6 +115,9 @@ class MongoWork(WorkQueue):
             self._database.bulk_write(
                 "work", [ReplaceOne[Document]({"_id": each["_id"]}, each, upsert=True) for each in work], session
             )
+            if stage == FETCH:
+                wanted: Document = {"_id": {"$in": [key["meme"] for key in keys]}, "missing": True}
+                self._database["memes"].update_many(wanted, GIVEN_UP, session=session)
 
         for chunk in batched(reasons, CHUNK):
             with self._database.mapped():
@@ -130,11 +134,12 @@ class MongoWork(WorkQueue):
                 found.update(d["_id"]["meme"] for d in self._database["work"].find(query, {"_id": 1}))
         return found
 
-    def without_picture(self, stage: str, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
+    def without_picture(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
         (query,) = queries(replace(where, image=None, address=None, ids=None))
         found = self._database.pages("memes", {**query, "missing": True}, after=after, n=batch)
         for page in batched(found, batch):
-            failed = self.failed_among(stage, [document["_id"] for document in page])
+            # A change of a meme marks it as missing again, whether its picture had failed or not.
+            failed = self.failed_among(FETCH, [document["_id"] for document in page])
             yield from (read(Meme, document) for document in page if document["_id"] not in failed)
 
     def forget_work(self, stage: str, ids: Sequence[str] | None = None) -> int:
@@ -145,7 +150,9 @@ class MongoWork(WorkQueue):
             # Each time: a concurrent `enqueue` may have added work since.
             self._database["seen"].delete_many({"_id.stage": stage}, session=session)
             found = self._database["work"].find({"stage": stage}, {"_id": 1}, session=session).limit(_AT_ONCE)
-            these = {"_id": {"$in": [each["_id"] for each in found]}}
+            keys = [each["_id"] for each in found]
+            self._want_again(stage, [key["meme"] for key in keys], session)
+            these = {"_id": {"$in": keys}}
             return delete_work(self._database, session, changes, these)
 
         return self._until_none(forget)
@@ -157,11 +164,19 @@ class MongoWork(WorkQueue):
                 {"_id": {"$in": ids}}, {"$set": {"changed": changes.token}, "$inc": {"revision": 1}}, session=session
             )
             changes.changed = True
+            self._want_again(stage, ids, session)
             these = {"_id": {"$in": [_id(stage, meme_id) for meme_id in ids]}}
             return delete_work(self._database, session, changes, these)
 
         with self._database.mapped():
             return counted(self._database, forget)
+
+    def _want_again(self, stage: str, ids: Sequence[str], session: ClientSession | None) -> None:
+        """Mark memes whose work is about to lose its failures as missing their picture, where they do."""
+        if stage == FETCH:
+            lacking = {"$bitsAllSet": HAS_ADDRESS, "$bitsAllClear": HAS_IMAGE}
+            change = {"$set": {"missing": True}, "$inc": {"revision": 1}}
+            self._database["memes"].update_many({"_id": {"$in": ids}, "flags": lacking}, change, session=session)
 
     def _until_none(self, change: Callable[[ClientSession | None, Changes], int]) -> int:
         """Call `change`, which changes some work in a transaction, until nothing is left."""

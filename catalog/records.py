@@ -14,6 +14,12 @@ Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 # The limit makes pydantic inspect the text and refuse lone surrogates, which no store can keep.
 Text = Annotated[str, Field(max_length=100_000)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# ``#rrggbb``.
+Colour = Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")]
+Align: TypeAlias = Literal["left", "center", "right"]
+# Who stated a template's text boxes, the strongest last.
+BoxesFrom: TypeAlias = Literal["memes", "site", "import", "person"]
+_BOXES_FROM: Final = ("memes", "site", "import", "person")
 # Formats of moving pictures.
 Container: TypeAlias = Literal["gif", "webp", "mp4", "webm"]
 # In order of precedence, the strongest last.
@@ -178,22 +184,35 @@ class Meme(Record):
 
 
 class TextStyle(Record):
-    """The usual style of a template's text.
+    """The style of a text box.
 
     Attributes:
-        size: height of a capital letter, in fractions of the picture's height.
+        size: usual height of a capital letter, in fractions of the picture's height; None if unknown.
         colour, outline: ``#rrggbb``; None for no outline.
         capitals: True for capitals only.
+        letters: ``lower`` for small letters only, ``mock`` for AlTeRnAtInG ones; None: as `capitals` says.
+        align: where lines shorter than the box are.
+        font: name of a font, as the drawing knows it; None for the default.
     """
 
-    size: float
-    colour: Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")]
-    outline: Annotated[str, Field(pattern=r"^#[0-9a-f]{6}$")] | None = None
+    size: float | None = None
+    colour: Colour
+    outline: Colour | None = None
     capitals: bool
+    letters: Literal["lower", "mock"] | None = None
+    align: Align = "center"
+    font: Text | None = None
 
 
 class TemplateBox(Record):
-    """Position of a text: fractions of the picture's size, angle in degrees. `style`: if learned from memes."""
+    """Position of a text on a template.
+
+    Attributes:
+        x, y, width, height: in fractions of the picture, before the turn.
+        angle: degrees clockwise around the middle.
+        style: None if unknown.
+        start, stop: when a moving picture shows it, in fractions of its duration.
+    """
 
     x: float
     y: float
@@ -201,6 +220,8 @@ class TemplateBox(Record):
     height: float
     angle: float = 0.0
     style: TextStyle | None = None
+    start: float = 0.0
+    stop: float = 1.0
 
 
 class Template(Record):
@@ -210,7 +231,9 @@ class Template(Record):
         id: the source's own id, else its slug.
         slug: its name in the site's URLs.
         box_count: number of texts that it takes, if the source says so.
-        image: the clean picture, from `image_url`.
+        boxes_from: who stated `boxes`; None in records of earlier versions, see `boxes_stated_by`.
+        example: texts that show how it is used.
+        image: the clean picture, from `image_url`; a moving one is drawn on frame by frame.
         clean: the picture without words that was made from memes, used where there is no `image`.
         state: ``known`` to a site or named by a person; ``found`` among memes; ``rejected`` by a person.
         merged_into: id of the template that this one duplicates.
@@ -223,6 +246,8 @@ class Template(Record):
     alt_names: tuple[Text, ...] = ()
     box_count: Int64 | None = None
     boxes: tuple[TemplateBox, ...] = ()
+    boxes_from: BoxesFrom | None = None
+    example: tuple[Text, ...] = ()
     image_url: Text | None = None
     image: Image | None = None
     clean: DerivedImage | None = None
@@ -237,6 +262,13 @@ class Template(Record):
         return self.image or (self.clean.image if self.clean else None)
 
     @property
+    def boxes_stated_by(self) -> BoxesFrom | None:
+        """Who stated its boxes; None without boxes. Before `boxes_from`, only learned boxes had a style."""
+        if not self.boxes:
+            return None
+        return self.boxes_from or ("memes" if any(box.style for box in self.boxes) else "site")
+
+    @property
     def usable(self) -> bool:
         """True if it is neither rejected nor merged."""
         return self.state != "rejected" and self.merged_into is None
@@ -248,7 +280,8 @@ class Template(Record):
 
         - `state`: ``rejected`` wins over ``known``, and ``known`` over ``found``.
         - A found template only fills gaps of a known or rejected one.
-        - `boxes`: a source's win over those learned from memes (with a style); those in the same places keep the style.
+        - `boxes`: a person's win over imported ones, those over a site's, and those over boxes learned from memes;
+          boxes in the same places keep a style that the winner lacks.
         - `first_seen`: the earlier wins.
 
         Decisions of a person that erase facts use `DocumentStore.revise_template`.
@@ -260,8 +293,8 @@ class Template(Record):
             if value not in (None, ()) and value != known and not (only_gaps and known not in (None, ())):
                 changes[name] = value
         changes["state"] = max(self.state, newer.state, key=_STATES.index)
-        if not (only_gaps and self.boxes):
-            changes["boxes"] = _merged_boxes(self.boxes, newer.boxes)
+        boxes = self if only_gaps and self.boxes else _stronger_boxes(self, newer)
+        changes |= {"boxes": boxes.boxes, "boxes_from": boxes.boxes_from}
         if self.first_seen and newer.first_seen:
             changes["first_seen"] = min(self.first_seen, newer.first_seen)
         changes = {name: value for name, value in changes.items() if value != getattr(self, name)}
@@ -272,21 +305,23 @@ class Template(Record):
         return TemplateRef(id=self.id, slug=self.slug, name=self.name)
 
 
-def _merged_boxes(known: tuple[TemplateBox, ...], newer: tuple[TemplateBox, ...]) -> tuple[TemplateBox, ...]:
-    """Choose boxes: a source's before learned ones, newer before older; boxes at the same place keep their style."""
-    if not (known and newer):
-        return known or newer
-    known_is_learned, newer_is_learned = (any(box.style for box in boxes) for boxes in (known, newer))
-    same_places = _places(known) == _places(newer)
-    if known_is_learned and not newer_is_learned:
-        return known if same_places else newer
-    if newer_is_learned and not known_is_learned:
-        return newer if same_places else known
-    return newer
+def _stronger_boxes(known: Template, newer: Template) -> Template:
+    """Return the template whose boxes win, with the styles of the other's boxes at the same places."""
+    if not (known.boxes and newer.boxes):
+        return newer if newer.boxes else known
+    strengths = [_BOXES_FROM.index(each.boxes_stated_by or "memes") for each in (known, newer)]
+    winner, loser = (newer, known) if strengths[1] >= strengths[0] else (known, newer)
+    if _places(winner.boxes) != _places(loser.boxes):
+        return winner
+    styled = (
+        box.model_copy(update={"style": box.style or other.style})
+        for box, other in zip(winner.boxes, loser.boxes, strict=True)
+    )
+    return winner.model_copy(update={"boxes": tuple(styled)})
 
 
-def _places(boxes: tuple[TemplateBox, ...]) -> list[TemplateBox]:
-    return [box.model_copy(update={"style": None}) for box in boxes]
+def _places(boxes: tuple[TemplateBox, ...]) -> list[tuple[float, ...]]:
+    return [(box.x, box.y, box.width, box.height, box.angle) for box in boxes]
 
 
 def author_hash(name: str, salt: str) -> str:

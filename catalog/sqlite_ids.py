@@ -33,11 +33,11 @@ def rows_of(
 
 
 def add(connection: sqlite3.Connection, ids: Sequence[str]) -> range:
-    """Add new ids, sorted. Returns their numbers."""
-    first = (connection.execute("SELECT max(n) FROM memes").fetchone()[0] or 0) + 1
+    """Add new ids, sorted. Returns their numbers, which no purged meme had: a scan may have passed those."""
+    first = connection.execute("SELECT last FROM state").fetchone()[0] + 1
     numbers = range(first, first + len(ids))
     connection.executemany("INSERT INTO fresh_ids VALUES (?, ?)", zip(ids, numbers, strict=True))
-    connection.execute("UPDATE state SET fresh = fresh + ?", (len(ids),))
+    connection.execute("UPDATE state SET fresh = fresh + ?1, last = last + ?1", (len(ids),))
     return numbers
 
 

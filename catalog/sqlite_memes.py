@@ -53,7 +53,11 @@ class SqliteMemes(Memes):
             yield read(Meme, record)
 
     def records(self, *, batch: int = 1000) -> Iterator[tuple[str, bytes]]:
-        return pages(self._file, "CAST(record AS BLOB)", ALL, "", batch)
+        query = "SELECT n, id, CAST(record AS BLOB) FROM memes WHERE n > ? AND n <= ? ORDER BY n LIMIT ?"
+        n, last = 0, self._file.read("SELECT last FROM state")[0][0]
+        while rows := self._file.read(query, (n, last, batch)):
+            yield from (row[1:] for row in rows)
+            n = rows[-1][0]
 
     def count(self, where: Where = ALL) -> int:
         return count(self._file, where)

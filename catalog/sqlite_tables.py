@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from memeloom.catalog.documents import HAS_ADDRESS, HAS_IMAGE, HAS_TEMPLATE
+from memeloom.catalog.documents import FETCH, HAS_ADDRESS, HAS_IMAGE, HAS_TEMPLATE
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import DerivedImage, Meme, Template
 
@@ -78,7 +78,7 @@ CREATE TABLE tally (
 CREATE TABLE work_tally (
   stage TEXT NOT NULL, state INTEGER NOT NULL, reason TEXT NOT NULL, n INTEGER NOT NULL,
   PRIMARY KEY (stage, state, reason)) WITHOUT ROWID;
--- The highest `memes.changed` that a stage has processed, by condition; -1 during the first scan.
+-- The highest `memes.changed` that a stage has processed, by condition; negative, a token, during the first scan.
 CREATE TABLE seen (stage TEXT NOT NULL, condition TEXT NOT NULL, changed INTEGER NOT NULL,
   PRIMARY KEY (stage, condition)) WITHOUT ROWID;
 -- One row. changes: the last `memes.changed`; fresh, merged_to: see `sqlite_ids`; unmatched: sketches without template.
@@ -108,7 +108,31 @@ CREATE TRIGGER sketch_deleted AFTER DELETE ON sketches WHEN old.template = '' BE
 END;
 """
 _EMPTY = "INSERT INTO state VALUES (0, 0, '', 0);\n"
-SCHEMA: Final = _MEMES + _OTHERS + _SINCE_2 + _SINCE_3 + _INDEXES + _COUNTERS + _TRIGGERS + _EMPTY
+
+# Version 5: memes whose picture could not be fetched, kept right by triggers, and the last row number that was given.
+_ROW = "n = (SELECT n FROM known WHERE id = {0}.meme_id)"
+_SINCE_5: Final = f"""
+ALTER TABLE memes ADD COLUMN given_up INTEGER NOT NULL DEFAULT 0;
+UPDATE memes SET given_up = 1 WHERE n IN
+  (SELECT (SELECT n FROM known WHERE id = meme_id) FROM work WHERE stage = '{FETCH}' AND state = {FAILED});
+DROP INDEX memes_without_picture;
+CREATE INDEX memes_without_picture ON memes (n)
+  WHERE flags & {HAS_IMAGE | HAS_ADDRESS} = {HAS_ADDRESS} AND given_up = 0;
+CREATE TRIGGER fetch_added AFTER INSERT ON work WHEN new.stage = '{FETCH}' AND new.state = {FAILED} BEGIN
+  UPDATE memes SET given_up = 1 WHERE {_ROW.format("new")};
+END;
+CREATE TRIGGER fetch_moved AFTER UPDATE OF state ON work
+  WHEN new.stage = '{FETCH}' AND (new.state = {FAILED}) != (old.state = {FAILED}) BEGIN
+  UPDATE memes SET given_up = (new.state = {FAILED}) WHERE {_ROW.format("new")};
+END;
+CREATE TRIGGER fetch_deleted AFTER DELETE ON work WHEN old.stage = '{FETCH}' AND old.state = {FAILED} BEGIN
+  UPDATE memes SET given_up = 0 WHERE {_ROW.format("old")};
+END;
+ALTER TABLE state ADD COLUMN last INTEGER NOT NULL DEFAULT 0;
+UPDATE state SET last = (SELECT ifnull(max(n), 0) FROM memes);
+"""
+# A new catalog is made as an upgrade leaves it, so that both have the same tables.
+SCHEMA: Final = _MEMES + _OTHERS + _SINCE_2 + _SINCE_3 + _INDEXES + _COUNTERS + _TRIGGERS + _EMPTY + _SINCE_5
 # The memes are copied, as SQLite cannot drop the index of a UNIQUE column. One pass, sorted where an index is filled.
 _SINCE_4: Final = f"""
 DROP INDEX memes_template;
@@ -128,9 +152,9 @@ INSERT INTO work_tally SELECT stage, state, {_REASON.format("work")}, count(*) F
 {_EMPTY}
 UPDATE state SET unmatched = (SELECT count(*) FROM sketches WHERE template = '');
 {_TRIGGERS}"""
-VERSION: Final = 4
+VERSION: Final = 5
 # Version n: the statements that make it version n + 1.
-UPGRADES: Final = {1: _SINCE_2, 2: _SINCE_3, 3: _SINCE_4}
+UPGRADES: Final = {1: _SINCE_2, 2: _SINCE_3, 3: _SINCE_4, 4: _SINCE_5}
 
 
 def read(kind: type[R], record: str) -> R:

@@ -18,6 +18,7 @@ from memeloom.catalog.sqlite_tables import CHUNK, DONE, FAILED, LEASED, PENDING,
 _ENQUEUE_CHUNK = 50_000
 _LAST = 2**63 - 1  # after all memes of a transaction
 _SEEN = "SELECT changed FROM seen WHERE stage = ? AND condition = ?"
+_START = "INSERT INTO seen VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET changed = excluded.changed WHERE changed < 0"
 _SAW = "UPDATE seen SET changed = ? WHERE stage = ? AND condition = ? AND changed = ?"
 _ENQUEUE = "INSERT INTO work (stage, meme_id) SELECT ?, id FROM known WHERE id = ? ON CONFLICT (stage, meme_id) "
 _AGAIN = f"DO UPDATE SET state = {PENDING}, ready_at = 0, attempt = 0, reason = NULL WHERE state = {DONE}"
@@ -55,17 +56,19 @@ class SqliteWork(WorkQueue):
             seen = connection.execute(_SEEN, key).fetchone()
         if seen == (now,):
             return 0
-        since = seen[0] if seen else -1
-        if not seen:
+        since = mark = seen[0] if seen else -1
+        if since < 0:
+            # Of several first scans, of which some may be killed, only the one that began last counts as complete.
+            since, mark = -1, -1 - secrets.randbits(62)
             with self._file.write() as connection:
-                connection.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", (*key, since))
+                connection.execute(_START, (*key, mark))
         pending = 0
         if not where.is_counted or count(self._file, where):
             changed = self._changed(term, values, since)
             pending = self._enqueue(stage, changed, "DO NOTHING")
         with self._file.write() as connection:
             # If the stage's work was forgotten meanwhile, the row is gone and stays so.
-            connection.execute(_SAW, (now, *key, since))
+            connection.execute(_SAW, (now, *key, mark))
         return pending
 
     def _changed(self, term: str, values: Parameters, since: int) -> Iterator[str]:
@@ -148,16 +151,16 @@ class SqliteWork(WorkQueue):
             found.update(meme_id for (meme_id,) in rows)
         return found
 
-    def without_picture(self, stage: str, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
+    def without_picture(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
         term, values = condition(replace(where, image=None, address=None))
         query = (
-            f"SELECT n, record FROM memes WHERE n > ? AND flags & {HAS_IMAGE | HAS_ADDRESS} = {HAS_ADDRESS} AND {term}"
-            f" AND NOT EXISTS (SELECT 1 FROM work WHERE stage = ? AND meme_id = id AND state = {FAILED})"
+            "SELECT n, record FROM memes INDEXED BY memes_without_picture"
+            f" WHERE n > ? AND flags & {HAS_IMAGE | HAS_ADDRESS} = {HAS_ADDRESS} AND given_up = 0 AND {term}"
             " ORDER BY n LIMIT ?"
         )
         found = self._file.read("SELECT n FROM known WHERE id = ?", (after,))
         last = found[0][0] if found else 0
-        while rows := self._file.read(query, (last, *values, stage, batch)):
+        while rows := self._file.read(query, (last, *values, batch)):
             yield from (read(Meme, record) for _, record in rows)
             last = rows[-1][0]
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memeloom.catalog.documents import Counts
+    from memeloom.configs.progress import Progress
+    from memeloom.configs.runs import Summary
+    from memeloom.configs.schema import Config
 
 
 @click.command("import", cls=Command)
@@ -31,6 +34,12 @@ if TYPE_CHECKING:
 )
 @click.option("--source-name", metavar="NAME", help="Name of your own data, with which its ids begin (default own).")
 @click.option("--strict", is_flag=True, help="Stop at the first broken record instead of skipping and counting it.")
+@click.option(
+    "--no-header",
+    is_flag=True,
+    help="The first line of CSV and TSV is a row, too; columns are named by number (--map caption=2).",
+)
+@click.option("--dry-run", is_flag=True, help="Show the columns, the first memes and the bad rows; write nothing.")
 @click.option("--layout", help="Layout or format of the files; by default it is recognised.")
 @click.pass_obj
 def import_(
@@ -40,6 +49,8 @@ def import_(
     source_name: str | None,
     strict: bool,
     layout: str | None,
+    no_header: bool,
+    dry_run: bool,
 ) -> None:
     """Import your own data or caption dumps from PATHS: files, folders, or - for standard input.
 
@@ -53,12 +64,15 @@ def import_(
     config = context.config()
     from memeloom.scrapers.dumps.transfer import Own, import_dumps
 
-    own = Own(maps, source_name)
-    context.run(
-        "import",
-        config,
-        lambda config, progress: import_dumps(config, paths, progress, strict=strict, layout=layout, own=own),
-    )
+    own = Own(maps, source_name, header=not no_header)
+
+    def work(config: Config, progress: Progress) -> Summary:
+        return import_dumps(config, paths, progress, strict=strict, layout=layout, own=own, dry_run=dry_run)
+
+    if dry_run:
+        context.preview(config, work)
+    else:
+        context.run("import", config, work)
 
 
 @click.command(cls=Command)

@@ -35,15 +35,22 @@ class MemeItem:
 
 @dataclass(frozen=True, slots=True)
 class MissingPicture:
-    """The picture of a meme that the catalog has without it.
+    """The picture of memes that the catalog has without it.
 
     Attributes:
         meme: its id, source and picture's address only, so that facts stored meanwhile are kept.
         fallback_url: another address, requested if the picture fails.
+        others: ids of more memes of that source with the same address.
     """
 
     meme: Meme
     fallback_url: str | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def memes(self) -> list[Meme]:
+        """All memes with that picture."""
+        return [self.meme, *(self.meme.model_copy(update={"id": each}) for each in self.others)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ A `MissingPicture` is of a stored meme: the picture is added to it, or the reaso
 work of the stage `fetch`. That of a template is a mark in the frontier.
 """
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from memeloom.catalog.documents import Where
+from memeloom.catalog.documents import FETCH, Where
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.frames import Received, receive
 from memeloom.catalog.records import Image, Meme, Template
@@ -29,8 +30,6 @@ from memeloom.scrapers.stores import Stores
 _BATCH = 100
 # Posts that move to the next page of a listing soon appear again.
 _REMEMBERED = 20_000
-# The stage whose failed work are the pictures that `memeloom fetch` could not land.
-FETCH: Final = "fetch"
 
 
 @dataclass(slots=True)
@@ -109,7 +108,8 @@ class Landing:
                 await self._keep_template(item.template, image if isinstance(image, Image) else None)
             return
         try:
-            image = await self._image(picture, About.IMAGE, item.meme.id)
+            others = item.others if isinstance(item, MissingPicture) else ()
+            image = await self._image(picture, About.IMAGE, (item.meme.id, *others))
         except _Purged:
             self._session.count(Reason(Kind.PURGED))
             return
@@ -118,18 +118,21 @@ class Landing:
             if self._ask(item, smaller=True):
                 return
         if isinstance(item, MissingPicture):
-            await self._add(item.meme, image)
+            await self._add(item.memes, image)
         else:
             await self._keep(item.meme, image if isinstance(image, Image) else None)
 
-    async def _add(self, meme: Meme, image: Image | Reason) -> None:
-        """Add the picture to a stored meme, or record why there is none."""
+    async def _add(self, memes: Sequence[Meme], image: Image | Reason) -> None:
+        """Add the picture to stored memes, or record why there is none."""
         if isinstance(image, Reason):
-            await self._failed.put((meme.id, image))
-            return
+            await asyncio.gather(*(self._failed.put((meme.id, image)) for meme in memes))
+        else:
+            await asyncio.gather(*(self._complete_one(meme.model_copy(update={"image": image})) for meme in memes))
+
+    async def _complete_one(self, meme: Meme) -> None:
         if not await self._queue.admit():
             raise NotLanded("the crawl was stopped")
-        await self._found.put(meme.model_copy(update={"image": image}))
+        await self._found.put(meme)
         self._queue.land()
 
     async def _keep(self, meme: Meme, image: Image | None) -> None:
@@ -173,15 +176,15 @@ class Landing:
             return False
         return True
 
-    async def _image(self, picture: Picture | Reason, about: About, meme_id: str | None = None) -> Image | Reason:
+    async def _image(self, picture: Picture | Reason, about: About, ids: tuple[str, ...] = ()) -> Image | Reason:
         """Validate and store a picture. Returns why there is none if it is invalid, which is counted, or failed.
 
-        Raises _Purged: the meme was purged while its picture was downloaded.
+        Raises _Purged: its memes were purged while it was downloaded.
         """
         if isinstance(picture, Reason):
             return picture
         try:
-            received = await self._stores.call(self._receive, picture.data, picture.declared, meme_id)
+            received = await self._stores.call(self._receive, picture.data, picture.declared, ids)
         except BadImage as error:
             reason = Reason(Kind.STATED, error.reason)
             self._session.count(reason.of(about))
@@ -194,8 +197,8 @@ class Landing:
             self._session.counts["images of another type than declared"] += 1
         return received.image
 
-    def _receive(self, data: bytes, declared: str | None, meme_id: str | None) -> Received:
-        if meme_id is not None and self._documents.purged([meme_id]):
+    def _receive(self, data: bytes, declared: str | None, ids: tuple[str, ...]) -> Received:
+        if ids and len(self._documents.purged(ids)) == len(ids):
             raise _Purged
         crawl = self._crawl
         received = receive(data, max_bytes=crawl.max_image_bytes, max_pixels=crawl.max_image_pixels, declared=declared)

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from memeloom.catalog.documents import DocumentStore, Upserted
+from memeloom.catalog.documents import Upserted
 from memeloom.catalog.records import Meme
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
 from memeloom.scrapers.dumps.land import Landed, Landing
 from memeloom.scrapers.dumps.rows import Draft
+from memeloom.scrapers.dumps.stores import ImportDocuments
 from memeloom.scrapers.dumps.tally import Tally
 
 # Some 60 MB of records. A full catalog stores large batches faster: more of their ids share a page of its index.
@@ -28,7 +29,7 @@ class Batches:
         stored: what became of the memes.
     """
 
-    documents: DocumentStore
+    documents: ImportDocuments
     landing: Landing
     progress: Progress
     tally: Tally

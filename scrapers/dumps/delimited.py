@@ -35,9 +35,19 @@ def read_csv(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Problem]
     return _read(_Lines(read_chunks(path)), None)
 
 
+def read_csv_rows(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Problem]:
+    """Yield each row of a CSV file, the first line too, by the numbers of its columns, ``"1"`` and so on."""
+    return _read(_Lines(read_chunks(path)), None, named=False)
+
+
 def read_tsv(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Problem]:
     """Yield each row of a TSV file by its column names, which are in the first line."""
     return _read(_Lines(read_chunks(path)), "\t")
+
+
+def read_tsv_rows(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Problem]:
+    """Yield each row of a TSV file, the first line too, by the numbers of its columns, ``"1"`` and so on."""
+    return _read(_Lines(read_chunks(path)), "\t", named=False)
 
 
 class _Lines(Iterator[str]):
@@ -103,7 +113,7 @@ def _split(chunks: Iterator[bytes]) -> Iterator[str | None]:
         yield None if skipping else rest
 
 
-def _read(lines: _Lines, delimiter: str | None) -> Iterator[DumpEntry | Problem]:
+def _read(lines: _Lines, delimiter: str | None, *, named: bool = True) -> Iterator[DumpEntry | Problem]:
     try:
         first = lines.peek()
     except StopIteration:
@@ -117,9 +127,19 @@ def _read(lines: _Lines, delimiter: str | None) -> Iterator[DumpEntry | Problem]
     if isinstance(header, Problem):
         yield header
         return
+    names = header if named else [str(number) for number in range(1, len(header) + 1)]
     # Of two columns with one name the first counts; a column without a name is an index.
-    places = {name.strip(): place for place, name in reversed(list(enumerate(header))) if name.strip()}
+    places = {name.strip(): place for place, name in reversed(list(enumerate(names))) if name.strip()}
     columns = dict(sorted(places.items(), key=lambda item: item[1]))
+    if not named and header:
+        yield _entry(header, len(header), columns, 1)
+    yield from _rows(lines, reader, delimiter, len(header), columns)
+
+
+def _rows(
+    lines: _Lines, reader: Iterator[list[str]], delimiter: str, width: int, columns: dict[str, int]
+) -> Iterator[DumpEntry | Problem]:
+    """Yield the rows that are left. width: of each row. columns: the place of each column by its name."""
     while True:
         number = lines.begin()
         try:
@@ -133,18 +153,18 @@ def _read(lines: _Lines, delimiter: str | None) -> Iterator[DumpEntry | Problem]
             several = len(lines.row) > 1
             line = lines.only_first()
             row = line.rstrip("\r\n").split("\t")
-            if delimiter != "\t" or len(row) != len(header):
+            if delimiter != "\t" or len(row) != width:
                 yield _problem(error, number, several=several)
                 continue
         if row:
-            yield _entry(row, header, columns, number)
+            yield _entry(row, width, columns, number)
 
 
 def _header(lines: _Lines, reader: Iterator[list[str]]) -> list[str] | Problem:
     """Return the names of the columns, or why there are none."""
     lines.begin()
     try:
-        header = next(reader, [])
+        header = next((row for row in reader if row), [])
     except (_Broken, Damage, csv.Error) as error:
         return Problem(_NO_HEADER, "line", 1, str(error))
     if len(header) > _MOST_COLUMNS:
@@ -152,9 +172,9 @@ def _header(lines: _Lines, reader: Iterator[list[str]]) -> list[str] | Problem:
     return Problem("not UTF-8", "line", 1) if _NOT_UTF8.search("".join(header)) else header
 
 
-def _entry(row: list[str], header: list[str], columns: dict[str, int], number: int) -> DumpEntry | Problem:
-    if len(row) != len(header):
-        return Problem("wrong number of columns", "line", number, f"{len(row)} of {len(header)}")
+def _entry(row: list[str], width: int, columns: dict[str, int], number: int) -> DumpEntry | Problem:
+    if len(row) != width:
+        return Problem("wrong number of columns", "line", number, f"{len(row)} of {width}")
     text = "".join(row)
     if not text.isascii() and _NOT_UTF8.search(text):
         return Problem("not UTF-8", "line", number)

@@ -1,11 +1,11 @@
 """The formats of files that can be imported, one entry each, and the files at the paths that the user names."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.scrapers.dumps.delimited import read_csv, read_tsv
+from memeloom.scrapers.dumps.delimited import read_csv, read_csv_rows, read_tsv, read_tsv_rows
 from memeloom.scrapers.dumps.files import PACKED, STDIN, read_chunks
 from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem, read_entries
 from memeloom.scrapers.dumps.parquet import read_parquet
@@ -48,6 +48,12 @@ FORMATS = (
     Format("webdataset", (".tar", ".tgz"), read_tar),
     PICTURES,
 )
+_WITHOUT_HEADER = {"csv": read_csv_rows, "tsv": read_tsv_rows}
+
+
+def without_header(form: Format) -> Format:
+    """Return how a format is read whose files do not name their columns; itself if they need not."""
+    return replace(form, read=_WITHOUT_HEADER.get(form.name, form.read))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
@@ -13,15 +12,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
-from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.frames import receive
 from memeloom.catalog.records import Image, Meme
-from memeloom.catalog.stores import open_blobs
-from memeloom.configs.schema import Config
+from memeloom.configs.schema import Crawl
 from memeloom.scrapers.dumps.json_stream import Problem
 from memeloom.scrapers.dumps.pictures import is_picture, read_picture, walk
 from memeloom.scrapers.dumps.rows import Draft
+from memeloom.scrapers.dumps.stores import ImportBlobs, ImportDocuments
 from memeloom.scrapers.dumps.values import first_problem
 
 _THREADS: Final = 4
@@ -44,10 +42,10 @@ class Landing:
     meme has the same id in every format and folder.
     """
 
-    def __init__(self, config: Config, documents: DocumentStore, source: str) -> None:
-        self._crawl = config.crawl
+    def __init__(self, crawl: Crawl, documents: ImportDocuments, blobs: ImportBlobs, source: str) -> None:
+        self._crawl = crawl
         self._documents = documents
-        self._blobs = open_blobs(config.store)
+        self._blobs = blobs
         self._source = source
         self._threads = ThreadPoolExecutor(_THREADS, "pictures")
         self._recent: OrderedDict[str, Image] = OrderedDict()
@@ -77,9 +75,8 @@ class Landing:
                     yield path
 
     def close(self) -> None:
-        """End the threads and close the blob store."""
-        with closing(self._blobs):
-            self._threads.shutdown()
+        """End the threads."""
+        self._threads.shutdown()
 
     def _land(self, draft: Draft) -> Landed:
         identity, image, problem = draft.facts["image_url"] or "", None, None

@@ -1,6 +1,6 @@
 """Read Parquet, also as the package `datasets` writes it. Needs the extra ``parquet``.
 
-Memory grows with the largest row group, which pyarrow may hold packed, unpacked and decoded at once.
+Memory grows with the largest page, of which pyarrow may hold a few, not with the row group.
 
 A picture is a column of bytes, or a struct of ``bytes`` and ``path``. Columns of other types, such as vectors, are not
 read. Labels of `datasets` (``ClassLabel``) are read by their names.
@@ -16,7 +16,9 @@ from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem
 
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _BATCH_ROWS: Final = 1000
+# Pages of a row group that unpacks to more may be bombs, unless it is packed less than this: pictures hardly are.
 _MOST_GROUP: Final = 2**30
+_MOST_RATIO: Final = 2
 _BUFFER: Final = 1024 * 1024
 _MOST_METADATA: Final = 64 * 1024 * 1024
 _PICTURE: Final = {"bytes", "path"}
@@ -31,7 +33,7 @@ def read_parquet(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Prob
     number = 0
     try:
         with ParquetFile(
-            path, buffer_size=_BUFFER, page_checksum_verification=True,
+            path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True,
             thrift_string_size_limit=_MOST_METADATA, thrift_container_size_limit=_MOST_METADATA,
         ) as file:  # fmt: skip
             schema = file.schema_arrow
@@ -39,7 +41,8 @@ def read_parquet(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Prob
             labels = _labels(schema.metadata or {})
             for group in range(file.num_row_groups):
                 facts = file.metadata.row_group(group)
-                if (size := _group_bytes(facts, columns)) > _MOST_GROUP:
+                size, packed = _group_bytes(facts, columns)
+                if size > max(_MOST_GROUP, _MOST_RATIO * packed):
                     yield Problem("row group too large", "row", number + 1, f"{size:,} bytes")
                     number += facts.num_rows
                     continue
@@ -78,11 +81,13 @@ def _is_bytes(kind: Any) -> bool:
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
 
-def _group_bytes(group: Any, columns: Sequence[str]) -> int:
-    """Return the bytes of these columns in a row group, unpacked."""
+def _group_bytes(group: Any, columns: Sequence[str]) -> tuple[int, int]:
+    """Return the bytes of these columns in a row group, unpacked and packed."""
     chunks = [group.column(place) for place in range(group.num_columns)]
     read = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in columns]
-    return sum(int(chunk.total_uncompressed_size) for chunk in read)
+    return sum(int(each.total_uncompressed_size) for each in read), sum(
+        int(each.total_compressed_size) for each in read
+    )
 
 
 def _plain(batch: Any) -> Any:

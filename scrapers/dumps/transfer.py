@@ -7,14 +7,14 @@ cannot be read is skipped, counted by reason and reported; with `strict` the fir
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from memeloom.catalog.records import Meme, Template
-from memeloom.catalog.stores import open_documents
+from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
@@ -22,8 +22,10 @@ from memeloom.configs.schema import Config
 from memeloom.configs.sources import known_sources
 from memeloom.scrapers.dumps.batch import Batches
 from memeloom.scrapers.dumps.columns import choose_columns, columns_by_field, parse_maps
+from memeloom.scrapers.dumps.delimited import read_csv, read_tsv
+from memeloom.scrapers.dumps.dry_run import DryBlobs, DryDocuments
 from memeloom.scrapers.dumps.files import STDIN, read_chunks
-from memeloom.scrapers.dumps.find import FORMATS, JSON, PICTURES, DumpFile, Format, find_files
+from memeloom.scrapers.dumps.find import FORMATS, JSON, PICTURES, DumpFile, Format, find_files, without_header
 from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem, read_entries
 from memeloom.scrapers.dumps.land import Landing
 from memeloom.scrapers.dumps.layouts import (
@@ -49,6 +51,7 @@ _SKIPPED_SHOWN = 1000
 _UNKNOWN = "unknown layout"
 _UNKNOWN_COLUMNS = "unknown columns"
 _COLUMNS_SHOWN = 20
+_FIRST_ROW = "; if no line of the file names the columns: --no-header --map caption=2"
 _SOURCE = re.compile(r"[a-z0-9_]{1,64}")
 # Sources of dump layouts beside those of crawls; ids of own data must not be theirs.
 _DUMP_SOURCES: Final = ("memefly",)
@@ -61,10 +64,12 @@ class Own:
     Attributes:
         maps: ``FIELD=COLUMN``, which decides over the guess.
         source: name of the source, which ids begin with; None is ``own``.
+        header: the first line of CSV and TSV names the columns; else their names are their numbers, from 1.
     """
 
     maps: Sequence[str] = ()
     source: str | None = None
+    header: bool = True
 
 
 def import_dumps(
@@ -75,6 +80,7 @@ def import_dumps(
     strict: bool = False,
     layout: str | None = None,
     own: Own = Own(),
+    dry_run: bool = False,
 ) -> Summary:
     """Import dumps, tables and pictures into the catalog.
 
@@ -85,6 +91,7 @@ def import_dumps(
         strict: fail at the first unreadable record; everything before it is kept.
         layout: name of the layout of all files, or of their format; None detects it from their names and first records.
         own: columns and source of own data. With either, JSON is own data, too, whatever its layout.
+        dry_run: read all, write nothing; ``outputs["first memes"]`` shows the first ones as they would be stored.
 
     Returns:
         Counts of files, captions, pictures, and inserted, updated and unchanged memes; the reasons of skipped records;
@@ -108,9 +115,15 @@ def import_dumps(
         files = [file for file in files if file.format is JSON]
     else:
         files = _templates_first(files)
+    if not own.header:
+        files = [replace(file, format=without_header(file.format)) for file in files]
     tally = Tally()
     progress.start("import", None, "memes")
-    with closing(open_documents(config.store)) as documents, closing(Landing(config, documents, source)) as landing:
+    with ExitStack() as stack:
+        documents = DryDocuments(config.store) if dry_run else open_documents(config.store)
+        stack.enter_context(closing(documents))
+        blobs = stack.enter_context(closing(DryBlobs() if dry_run else open_blobs(config.store)))
+        landing = stack.enter_context(closing(Landing(config.crawl, documents, blobs, source)))
         run = _Import(
             RecordReader(documents.templates(), salt), Batches(documents, landing, progress, tally, strict), tally,
             forced if isinstance(forced, Layout) else None, chosen,
@@ -121,7 +134,11 @@ def import_dumps(
             run.read(file)
         run.batches.flush()
     progress.finish()
-    return run.summary(time.monotonic() - begun)
+    summary = run.summary(time.monotonic() - begun)
+    if isinstance(documents, DryDocuments):
+        told = {"first memes": documents.told(), "dry run": "nothing was written"}
+        summary = replace(summary, stage="import (dry run)", outputs={**summary.outputs, **told})
+    return summary
 
 
 class _Unusable(MemeloomError):
@@ -217,7 +234,8 @@ class _Import:
         try:
             columns = choose_columns(names, self.chosen, file.path)
         except MemeloomError as error:
-            raise _Unusable(_UNKNOWN_COLUMNS, str(error)) from None
+            hint = _FIRST_ROW if file.format.read in (read_csv, read_tsv) and not self.chosen else ""
+            raise _Unusable(_UNKNOWN_COLUMNS, f"{error}{hint}") from None
         self.columns.setdefault(str(columns), []).append(file.path)
         rows_of = RowReader(file.path, file.root, columns, self.reader.ref)
         return lambda entry: iter((entry,)) if isinstance(entry, Problem) else rows_of.read(entry)

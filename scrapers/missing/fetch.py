@@ -2,6 +2,7 @@
 
 from contextlib import closing
 
+from memeloom.catalog.documents import FETCH
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
@@ -9,7 +10,6 @@ from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import check_network
 from memeloom.scrapers.frontier.contract import frontier_of
 from memeloom.scrapers.frontier.dead_letters import DeadFilter
-from memeloom.scrapers.landing import FETCH
 from memeloom.scrapers.supervise import run_spiders
 
 

@@ -7,14 +7,13 @@ where it was, and of several processes one reads at a time.
 
 import asyncio
 import hashlib
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Final
 from urllib.parse import urlencode
 
-from memeloom.catalog.documents import Where, batched
+from memeloom.catalog.documents import FETCH, Where
 from memeloom.catalog.records import Meme, Template
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Fetch
@@ -23,7 +22,7 @@ from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import QueuedRequest
 from memeloom.scrapers.frontier.forms import StoredRequest
 from memeloom.scrapers.items import MissingPicture, TemplateItem
-from memeloom.scrapers.landing import FETCH, failure_mark
+from memeloom.scrapers.landing import failure_mark
 from memeloom.scrapers.leases import Lease
 from memeloom.scrapers.outcomes import Done, Outcome, Released, SetAside
 from memeloom.scrapers.pictures.requests import picture_request
@@ -45,16 +44,22 @@ _PRIORITY = 10
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The memes of a source and a template, None for all, that the store yields after the meme `after`."""
+    """The memes of a source and a template, None for all, that the store yields after the meme `after`.
+
+    left: how many of the memes that lacked their picture at the start have not been read; in the end they are those
+        whose picture failed before, which are not read.
+    """
 
     source: str | None
     template: str | None
     after: str = ""
+    left: int = 0
 
     def request(self, wait_seconds: float = 0.0) -> QueuedRequest:
         """Return the request to read these memes, which is made once per crawl unless it waits."""
         facts = asdict(self)
-        url = f"catalog://catalog/?{urlencode({name: value for name, value in facts.items() if value is not None})}"
+        named = {name: value for name, value in facts.items() if value is not None and name != "left"}
+        url = f"catalog://catalog/?{urlencode(named)}"
         stored = StoredRequest(url, KIND, cb_kwargs=facts, info=RequestInfo(KIND, obeys_robots=False))
         once = None if wait_seconds else hashlib.sha1(url.encode(), usedforsecurity=False).digest()[:16]
         return QueuedRequest(stored.text(), stored.host, once, _PRIORITY, wait_seconds)
@@ -117,34 +122,34 @@ class CatalogScan:
             # Not kept as a lease meanwhile: a request that several processes crash with is a suspect.
             self._queue.add(rest.request(_WAIT_SECONDS))
             return Done()
+        left = rest.left
         if not rest.after:
             for template in await self._stores.call(self._templates, rest):
                 await self._ask_template(template)
-            self._session.counts.update(await self._stores.call(self._left, rest))
+            left = await self._stores.call(self._count, rest, address=True)
+            if without_address := await self._stores.call(self._count, rest, address=False):
+                self._session.counts["memes without an address"] += without_address
         memes = await self._stores.call(self._read, rest)
-        unusable = {meme.id: str(Kind.NO_ADDRESS) for meme in memes if not self._ask(meme)}
+        unusable = dict.fromkeys(self._ask(memes), str(Kind.NO_ADDRESS))
         if unusable:
             self._session.count(Reason(Kind.NO_ADDRESS, about=About.IMAGE), len(unusable))
             await self._stores.call(self._stores.documents.record_failures, FETCH, unusable)
+        left -= len(memes)
         if len(memes) == _BATCH:
-            self._queue.add(Rest(rest.source, rest.template, memes[-1].id).request())
+            self._queue.add(Rest(rest.source, rest.template, memes[-1].id, left).request())
+        elif left > 0:
+            self._session.counts["pictures that failed before"] += left
         return Done()
 
     def _read(self, rest: Rest) -> list[Meme]:
         where = Where(source=rest.source, template=rest.template)
-        memes = self._stores.documents.without_picture(FETCH, where, after=rest.after, batch=_BATCH)
+        memes = self._stores.documents.without_picture(where, after=rest.after, batch=_BATCH)
         return list(islice(memes, _BATCH))
 
-    def _left(self, rest: Rest) -> Counter[str]:
-        """Count the memes without a picture that are not requested."""
-        documents = self._stores.documents
-        without = Where(source=rest.source, template=rest.template, image=False)
-        missing = replace(without, address=True)
-        # A picture that failed may have come with an import or a crawl since.
-        ids = (meme_id for meme_id, _ in documents.failed(FETCH))
-        failed = sum(documents.count(replace(missing, ids=tuple(batch))) for batch in batched(ids, _BATCH))
-        without_address = documents.count(replace(without, address=False))
-        return +Counter({"memes without an address": without_address, "pictures that failed before": failed})
+    def _count(self, rest: Rest, address: bool) -> int:
+        """Count the memes that lack their picture."""
+        where = Where(source=rest.source, template=rest.template, image=False, address=address)
+        return self._stores.documents.count(where)
 
     def _templates(self, rest: Rest) -> list[Template]:
         return [
@@ -167,14 +172,22 @@ class CatalogScan:
         else:
             self._session.counts["template pictures asked for"] += 1
 
-    def _ask(self, meme: Meme) -> bool:
-        """Request a picture. Returns False if the address is not usable."""
-        source = known_sources().get(meme.source)
-        other = source.other_address(meme.image_url) if source and meme.image_url else None
-        asked = Meme(id=meme.id, source=meme.source, image_url=meme.image_url)
-        try:
-            self._queue.add(picture_request(MissingPicture(asked, other)))
-        except ValueError:
-            return False
-        self._session.counts["pictures asked for"] += 1
-        return True
+    def _ask(self, memes: Sequence[Meme]) -> list[str]:
+        """Request pictures, each address of a source once. Returns the ids of memes whose address is not usable."""
+        unusable: list[str] = []
+        ids: dict[tuple[str, str | None], list[str]] = {}
+        for meme in memes:
+            ids.setdefault((meme.source, meme.image_url), []).append(meme.id)
+        for (name, url), (first, *others) in ids.items():
+            source = known_sources().get(name)
+            other = source.other_address(url) if source and url else None
+            asked = Meme(id=first, source=name, image_url=url)
+            try:
+                self._queue.add(picture_request(MissingPicture(asked, other, tuple(others))))
+            except ValueError:
+                unusable += [first, *others]
+                continue
+            self._session.counts["pictures asked for"] += 1
+            if others:
+                self._session.counts["memes with a picture asked for already"] += len(others)
+        return unusable

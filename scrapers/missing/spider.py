@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from scrapy import Request
 
-from memeloom.scrapers.landing import FETCH
+from memeloom.catalog.documents import FETCH
 from memeloom.scrapers.sources.spider import MemeSpider
 
 

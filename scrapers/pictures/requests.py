@@ -54,6 +54,8 @@ def picture_request(item: PictureItem, *, smaller: bool = False) -> QueuedReques
         keywords |= {"missing": True} if item.missing else {}
     elif item.fallback_url and not smaller:
         keywords["fallback_url"] = item.fallback_url
+    if isinstance(item, MissingPicture) and item.others:
+        keywords["others"] = item.others
     address = safe_url_string(url or "")
     if not address.startswith(_SCHEMES):
         raise ValueError(f"{url} is not an address on the web")
@@ -93,8 +95,10 @@ def item_of(request: StoredRequest) -> PictureItem:
     keywords = request.cb_kwargs
     try:
         if keywords["what"] in ("meme", "missing picture"):
-            item = MemeItem if keywords["what"] == "meme" else MissingPicture
-            return item(Meme.model_validate(keywords["record"]), keywords.get("fallback_url"))
+            meme, fallback = Meme.model_validate(keywords["record"]), keywords.get("fallback_url")
+            if keywords["what"] == "meme":
+                return MemeItem(meme, fallback)
+            return MissingPicture(meme, fallback, tuple(keywords.get("others", ())))
         return TemplateItem(Template.model_validate(keywords["record"]), keywords.get("missing", False))
     except (KeyError, ValidationError) as error:
         raise BadRequest(f"the frontier contains a malformed request: {error}: {request.url}") from error

@@ -158,7 +158,7 @@ def test_many_that_open_an_older_mongodb_at_once_count_it_once(mongo_url: str, s
     with closing(open_documents(store, read_only=True)) as documents:
         assert counted(documents.counts()) == recounted(documents)
         assert documents.count() == 34
-        assert documents.count(Where(address=True)) == len(list(documents.without_picture("fetch"))) == 20
+        assert documents.count(Where(address=True)) == len(list(documents.without_picture())) == 20
 
 
 def check_counters(documents: DocumentStore, chance: random.Random) -> None:
@@ -184,9 +184,14 @@ def check_counters(documents: DocumentStore, chance: random.Random) -> None:
         gone.update(victims)
         if chance.random() < 0.1:
             documents.forget_work(stage)
+    lacking = {each.id for each in documents.scan() if each.image_url and not each.image}
+    documents.record_failures("fetch", dict.fromkeys(sorted(lacking)[:3], "gone"))
     counts = documents.counts()
     assert counted(counts) == recounted(documents)
     assert not gone & {each.id for each in documents.scan()}
+    failures = dict(documents.failed("fetch"))
+    assert lacking & failures.keys()
+    assert {each.id for each in documents.without_picture()} == lacking - failures.keys()
     for stage in STAGES:
         failed = Counter(reason for _, reason in documents.failed(stage))
         there = counts.stages.get(stage, StageCounts())
@@ -309,14 +314,73 @@ def test_memes_without_a_picture_come_until_it_failed(documents: DocumentStore) 
     documents.upsert([Meme(id="test:0", source="test"), Meme(id="test:6", source="test", image=picture("a"))])
     documents.upsert([Meme(id="test:4", source="test", image=picture("a"), fetched_at=WHEN)])
     documents.record_failures("fetch", {"test:2": "gone"})
-    found = [each.id for each in documents.without_picture("fetch", batch=2)]
+    found = [each.id for each in documents.without_picture(batch=2)]
     assert sorted(found) == ["test:1", "test:3", "test:5"]
-    assert [each.id for each in documents.without_picture("fetch", after=found[0])] == found[1:]
-    assert len(list(documents.without_picture("ocr"))) == 4
-    assert list(documents.without_picture("fetch", Where(source="other"))) == []
+    assert [each.id for each in documents.without_picture(after=found[0])] == found[1:]
+    documents.record_failures("ocr", {"test:3": "no text"})
+    assert len(list(documents.without_picture())) == 3
+    assert list(documents.without_picture(Where(source="other"))) == []
     documents.forget_work("fetch", ["test:2"])
     documents.purge(Where(ids=("test:5",)))
-    assert sorted(each.id for each in documents.without_picture("fetch")) == ["test:1", "test:2", "test:3"]
+    assert sorted(each.id for each in documents.without_picture()) == ["test:1", "test:2", "test:3"]
+
+
+def test_pictures_that_failed_are_not_even_looked_at(documents: DocumentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [f"test:{number}" for number in range(30)]
+    documents.upsert(Meme(id=each, source="test", image_url="https://example.org/a.png") for each in ids)
+    documents.record_failures("fetch", dict.fromkeys(ids[1:], "gone"))
+    asked: list[int] = []
+    if isinstance(documents, SqliteDocuments):
+        with documents._file.snapshot() as connection:
+            (n,) = connection.execute("SELECT count(*) FROM memes INDEXED BY memes_without_picture"
+                                      " WHERE flags & 17 = 16 AND given_up = 0").fetchone()  # fmt: skip
+        asked.append(n)
+    else:
+        assert isinstance(documents, MongoDocuments)
+        asked.append(documents._database["memes"].count_documents({"missing": True}))
+    assert asked == [1]
+    assert [each.id for each in documents.without_picture()] == ids[:1]
+    assert documents.retry("fetch") == 29
+    assert len(list(documents.without_picture())) == 30
+
+
+def test_a_meme_that_comes_after_the_last_one_was_purged_is_not_passed_by_a_scan(documents: DocumentStore) -> None:
+    def wanted(meme_id: str) -> Meme:
+        return Meme(id=meme_id, source="test", image_url="https://example.org/a.png")
+
+    documents.upsert([wanted("test:1")])
+    documents.upsert([wanted("test:2")])
+    scan = documents.without_picture(batch=1)
+    assert [next(scan).id, next(scan).id] == ["test:1", "test:2"]
+    documents.purge(Where(ids=("test:2",)))
+    documents.upsert([wanted("test:3")])
+    assert [each.id for each in scan] == ["test:3"]
+
+
+def test_a_first_scan_that_was_killed_is_not_completed_by_one_whose_work_was_forgotten(
+    documents: DocumentStore, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents.upsert(Meme(id=f"test:{number}", source="test") for number in range(5))
+
+    def killed(items: Iterable[str], n: int) -> Iterator[list[str]]:
+        raise KeyboardInterrupt
+        yield from batched(items, n)
+
+    with closing(open_documents(store)) as other, monkeypatch.context() as during:
+
+        def then_forgotten(items: Iterable[str], n: int) -> Iterator[list[str]]:
+            yield from batched(items, n)
+            other.forget_work("ocr")
+            during.setattr(mongo_work, "batched", killed)
+            during.setattr(sqlite_work, "batched", killed)
+            with pytest.raises(KeyboardInterrupt):
+                other.enqueue("ocr", ALL)
+            during.setattr(mongo_work, "batched", batched)
+
+        during.setattr(mongo_work, "batched", then_forgotten)
+        during.setattr(sqlite_work, "batched", then_forgotten)
+        assert documents.enqueue("ocr", ALL) == 5
+    assert documents.enqueue("ocr", ALL) == 5
 
 
 def test_writers_that_are_killed_leave_the_counters_right(store: Store) -> None:

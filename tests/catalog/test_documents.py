@@ -195,6 +195,17 @@ class TestScan:
             found = [(meme_id, orjson.loads(record)) for meme_id, record in documents.records(batch=batch)]
             assert found == [(m.id, orjson.loads(m.model_dump_json(exclude_none=True))) for m in documents.scan()]
 
+    @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+    def test_raw_records_of_sqlite_are_in_order_of_arrival_without_later_ones(self, documents: DocumentStore) -> None:
+        for name in ("5", "3", "9", "1"):
+            documents.upsert([meme(name)])
+        documents.upsert([meme("3", title="changed")])
+        documents.purge(Where(ids=("test:9",)))
+        found = documents.records(batch=1)
+        first, _ = next(found)
+        documents.upsert([meme("0")])
+        assert [first, *(i for i, _ in found)] == ["test:5", "test:3", "test:1"]
+
     def test_thousands_of_ids_may_be_asked_for(self, documents: DocumentStore) -> None:
         documents.upsert(meme(f"{i:05}") for i in range(7000))
         where = Where(ids=tuple(f"test:{i:05}" for i in reversed(range(0, 14_000, 2))))

@@ -265,7 +265,11 @@ def test_downloads_popups_dialogs_and_permissions_are_blocked(website: Website, 
 
 
 @pytest.mark.parametrize(
-    ("limit", "drivers"), [({"pages_per_browser": 2}, [1, 0, 1, 0]), ({"browser_memory_mb": 50}, [0, 0, 0, 0])]
+    ("limit", "drivers"),
+    [
+        ({"pages_per_browser": 2}, [1, 0, 1, 0]),
+        pytest.param({"browser_memory_mb": 50}, [0, 0, 0, 0], marks=pytest.mark.soak),
+    ],
 )
 def test_a_browser_at_its_limit_of_pages_or_memory_is_replaced(
     website: Website, using: Use, folder: Path, limit: dict[str, int], drivers: list[int]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memeloom.catalog.documents import Where
+from memeloom.catalog.documents import FETCH, Where
 from memeloom.catalog.records import Meme, Template, TemplateRef
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Config, Store
@@ -18,7 +18,6 @@ from memeloom.scrapers.crawl import failed_requests
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import frontier_of
 from memeloom.scrapers.frontier.dead_letters import ALL, DeadFilter
-from memeloom.scrapers.landing import FETCH
 from memeloom.scrapers.missing import scan
 from memeloom.scrapers.missing.fetch import fetch, fetching
 from tests.scrapers.killing import MILD_FAULTS, Crawler, settings_of, stores, wait_until
@@ -121,6 +120,45 @@ def test_a_picture_that_failed_is_asked_for_again_only_if_wanted(
     assert fetch(config, fresh=True).counts["memes"] == 1
     assert asked(site) == ["/404.jpg", "/page.jpg"]
     assert failures(config).keys() == {"page", "secret", "script", "local"}
+
+
+def test_memes_that_share_an_address_get_its_picture_by_one_request(site: Website, config: Config) -> None:
+    good = {f"p{n}": f"{site.url}/1.jpg" for n in range(250)}
+    gone = {f"g{n}": f"{site.url}/404.jpg" for n in range(3)}
+    known(config, **good, **gone, alone=f"{site.url}/2.jpg", b="no address", c="no address")
+    summary = fetch(config)
+    assert asked(site) == ["/1.jpg", "/2.jpg", "/404.jpg"]
+    assert (summary.counts["memes"], summary.counts["images"], summary.counts["pictures asked for"]) == (251, 2, 3)
+    assert summary.counts["memes with a picture asked for already"] == 249 + 2
+    assert failures(config) == {**dict.fromkeys(gone, "HTTP 404"), **dict.fromkeys("bc", "not an address on the web")}
+    assert len({meme.image.key for meme in memes(config).values() if meme.image}) == 2
+    assert sum(meme.image is not None for meme in memes(config).values()) == 251
+    assert fetch(config).counts["pictures that failed before"] == 5
+    assert asked(site) == []
+
+
+def test_of_memes_that_share_an_address_only_the_purged_ones_stay_away(
+    site: Website, config: Config, picture: Callable[[int], bytes]
+) -> None:
+    known(config, a=f"{site.url}/a.jpg", b=f"{site.url}/a.jpg")
+
+    def purge(_: Any) -> Any:
+        with closing(open_documents(config.store)) as documents:
+            documents.purge(Where(ids=("reddit:a",)))
+        return 200, {"Content-Type": "image/jpeg"}, picture(1)
+
+    site.pages["/a.jpg"] = purge
+    summary = fetch(config)
+    assert {key: meme.image is not None for key, meme in memes(config).items()} == {"b": True}
+    assert (summary.counts["memes"], summary.reasons) == (1, {"removed by a purge": 1})
+
+
+def test_a_limit_leaves_memes_that_share_an_address_for_the_next_fetch(site: Website, config: Config) -> None:
+    known(config, **{f"p{n}": f"{site.url}/1.jpg" for n in range(9)})
+    limited = config.model_copy(update={"crawl": config.crawl.model_copy(update={"max_memes": 4})})
+    assert fetch(limited).counts["memes"] == 4
+    assert fetch(config).counts["memes"] >= 5
+    assert all(meme.image is not None for meme in memes(config).values())
 
 
 def test_only_the_chosen_memes_are_completed(site: Website, config: Config) -> None:

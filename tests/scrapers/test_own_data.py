@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import random
 import subprocess
 import sys
 import tarfile
@@ -30,6 +31,7 @@ from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Store
 from memeloom.scrapers.dumps.delimited import read_csv, read_tsv
 from memeloom.scrapers.dumps.json_stream import DumpEntry, Problem
+from memeloom.scrapers.dumps.parquet import read_parquet
 from memeloom.scrapers.dumps.transfer import Own, import_dumps
 from tests.scrapers.killing import killed_import
 
@@ -274,6 +276,51 @@ def test_a_format_can_be_forced(config: Config, tmp_path: Path) -> None:
         run(config, path, layout="cvs")
 
 
+@pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_a_table_without_names_is_read_by_the_numbers_of_its_columns(
+    config: Config, tmp_path: Path, name: str, delimiter: str
+) -> None:
+    rows = [("https://h.org/1", "first, of all", 5), ("https://h.org/2", "second", 6)]
+    path = write(tmp_path / name, "\n" + table(rows, delimiter))
+    with pytest.raises(MemeloomError, match=r"among https://h.org/1, first, of all, 5; name it.* --no-header --map"):
+        run(config, path)
+    maps = ("image_url=1", "caption=2", "score=3")
+    summary = import_dumps(config, [path], own=Own(maps, header=False))
+    assert summary.outputs["columns"] == f"{path}: image_url = 1, caption = 2, score = 3"
+    assert [(meme.image_url, *meme.boxes, meme.score) for meme in sorted(stored(config), key=lambda m: m.boxes)] == rows
+    with pytest.raises(MemeloomError, match=r"no column '4' for caption .*columns are 1, 2, 3"):
+        import_dumps(config, [path], own=Own(["caption=4"], header=False))
+
+
+def test_a_dry_run_shows_what_would_land_and_writes_nothing(config: Config, tmp_path: Path, picture: Picture) -> None:
+    folder = tmp_path / "own"
+    write(folder / "1.jpg", picture(1))
+    rows = [
+        ("file_name", "caption", "score"),
+        ("1.jpg", "one", 5),
+        ("1.jpg", "two", "many"),
+        ("2.jpg",),
+        ("", "six", 6),
+    ]
+    write(folder / "captions.csv", table(rows))
+    before = sorted(tmp_path.rglob("*"))
+    dry = run(config, folder, dry_run=True)
+    assert sorted(tmp_path.rglob("*")) == before, "not even a catalog is made"
+    wet = run(config, folder)
+    told = dry.outputs["first memes"].split("\n  ")[1:]
+    memes = {meme.id: meme for meme in stored(config)}
+    assert len(told) == len(memes) == 3
+    assert all(memes[line.partition(": ")[0]].boxes[0] in line for line in told)
+    assert "jpeg " in told[0]
+    assert told[0].endswith(", caption = one, score = 5")
+    assert (dry.reasons, dry.outputs["columns"]) == (wet.reasons, wet.outputs["columns"])
+    assert {**dry.counts, "inserted": 3} == wet.counts
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.jpg")}
+    assert run(config, folder, dry_run=True).counts["captions"] == 3
+    assert len(stored(config)) == 3
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.jpg")} == files
+
+
 def test_several_captions_of_one_id_are_numbered(config: Config, tmp_path: Path) -> None:
     row = {"id": 5, "image_url": "https://h.org/1.png", "captions": ["a", "b"]}
     run(config, write(tmp_path / "a.jsonl", json.dumps(row)), maps=["id=id"])
@@ -516,6 +563,19 @@ def test_a_row_group_that_is_too_large_is_left_out(
     parquet.write_table(pa.table(rows), tmp_path / "a.parquet", row_group_size=2)
     assert run(config, tmp_path / "a.parquet").reasons == {"row group too large": 1}
     assert boxes(config) == [("short",)]
+    noise = random.Random(0).randbytes(9000).hex()  # packed by half at most, as no bomb is
+    parquet.write_table(pa.table({"caption": [noise, noise[1:]]}), tmp_path / "b.parquet", compression="NONE")
+    assert run(config, tmp_path / "b.parquet").reasons == {}
+
+
+def test_a_row_group_is_read_page_by_page(tmp_path: Path) -> None:
+    data = random.Random(0).randbytes(80_000)
+    pictures = {"image": [data[n % 99 :] for n in range(1000)]}
+    parquet.write_table(pa.table(pictures), tmp_path / "a.parquet", use_dictionary=False, write_batch_size=20)
+    before = pa.total_allocated_bytes()
+    held = [pa.total_allocated_bytes() - before for _ in read_parquet(tmp_path / "a.parquet", 10**6)]
+    assert len(held) == 1000
+    assert max(held) < 30_000_000, "of 80 MB"
 
 
 def test_hostile_members_of_a_tar_are_counted(config: Config, tmp_path: Path, picture: Picture) -> None:
