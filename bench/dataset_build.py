@@ -139,9 +139,10 @@ def grow(catalog: Path, scale: int) -> None:
 
 def _insert(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert memes as the catalog does, without validation."""
-    last = connection.execute("SELECT max(n) FROM memes").fetchone()[0]
+    last, changes = connection.execute("SELECT last, changes + 1 FROM state").fetchone()
     marks = ", ".join("?" * len(rows[0]))
-    connection.executemany(f"INSERT INTO memes ({_COLUMNS}, changed) VALUES ({marks}, 0)", rows)
+    connection.executemany(f"INSERT INTO memes ({_COLUMNS}, changed) VALUES ({marks}, {changes})", rows)
+    connection.execute("UPDATE state SET changes = ?, last = (SELECT max(n) FROM memes)", (changes,))
     connection.execute("INSERT INTO ids SELECT id, n FROM memes WHERE n > ? ORDER BY id", (last,))
     connection.execute(
         "INSERT INTO tally SELECT ifnull(template, ''), source, flags, count(*) FROM memes WHERE n > ? GROUP BY 1, 2, 3"

@@ -16,14 +16,11 @@ All stages but `caps` run in workers, which exchange files in a work folder besi
 hash of its input: a build resumes after a kill, and a later build only does what is new.
 """
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
-
-import numpy as np
 
 from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.resolved import ResolvedTemplates
@@ -34,31 +31,29 @@ from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.dataset.build_summary import summarise
-from memeloom.dataset.describe import describe_dataset
-from memeloom.dataset.flow.block import power_of_two, read_head
-from memeloom.dataset.flow.caps import LIMIT, Caps, cap
-from memeloom.dataset.flow.choose import Choose, choose
-from memeloom.dataset.flow.filter import Filter, filter_piece, near_settings, prepare
+from memeloom.dataset.flow.block import Head, content_of, read_head
+from memeloom.dataset.flow.caps import Caps, cap
+from memeloom.dataset.flow.changes import FindChanges, find_changes, note_searched
+from memeloom.dataset.flow.choose import choose, plan_choices
+from memeloom.dataset.flow.filter import Filter, filter_piece, prepare
 from memeloom.dataset.flow.leaks import drop_leaks, find_leaks, plan_drops, plan_leaks
 from memeloom.dataset.flow.memes import cut, naming_of
-from memeloom.dataset.flow.near import KINDS, ROWS_AT_ONCE, FindNear, Kind, find_near
+from memeloom.dataset.flow.near import find_near, plan_near
+from memeloom.dataset.flow.near_pairs import FindPairs, find_pairs
 from memeloom.dataset.flow.pictures import WrittenPictures, plan_pictures, write_pictures
 from memeloom.dataset.flow.plan import write_plan
 from memeloom.dataset.flow.reuse import FormerBlocks
-from memeloom.dataset.flow.work import WorkFolder, digest_of
-from memeloom.dataset.flow.write import WriteShard, Written, write_shard
+from memeloom.dataset.flow.work import WorkFolder
+from memeloom.dataset.flow.write import Written, note_shards, plan_shards, write_shard
 from memeloom.dataset.flow.write_dropped import FOLDER as DROPPED_FOLDER
 from memeloom.dataset.flow.write_dropped import plan_dropped, write_dropped
-from memeloom.dataset.formats.registry import FORMATS, check_format
+from memeloom.dataset.formats.registry import check_format
 from memeloom.dataset.manifest import DroppedFile, Manifest, PictureFile, Shard
 from memeloom.dataset.output import Output, open_output
-from memeloom.dataset.schema import EMBEDDED
 from memeloom.dataset.statistics import SHARD_WORDS, Copies, Drops, Tally
-from memeloom.dataset.vocabulary import most_common
+from memeloom.dataset.vocabulary import WordCounter
 from memeloom.engine.pool import Workers, open_workers
 
-# Captions in the memory of a worker while it removes duplicates.
-_CHOSEN_AT_ONCE = 120_000
 # With fewer memes, starting processes takes longer than the work.
 _WORTH_A_POOL = 20_000
 
@@ -148,15 +143,18 @@ class _Build:
         for done in workers.run(filter_piece, self._pieces(keys)):
             self._reused["memes"] += done.reused
             self._progress.advance(done.memes, kept=done.rows, dropped=done.memes - done.rows)
-        content = hashlib.blake2b(digest_size=16)
-        for key in keys:
-            head = read_head(self._work, key)
-            content.update(digest_of(key, head.naming).encode())
-            self._drops.add_head(head)
-            self._templates.update((int(number), names) for number, names in head.templates.items())
-        self._content = content.hexdigest()
+        self._content = content_of(self._counted(keys))
         self._progress.finish()
         return keys, self._drops.rows
+
+    def _counted(self, keys: Sequence[str]) -> Iterator[tuple[str, Head]]:
+        """Yield the metadata of the blocks; count their drops, and note their templates."""
+        for key in keys:
+            head = read_head(self._work, key)
+            self._drops.add_head(head)
+            for number, names in head.templates.items():
+                self._templates[int(number)] = max(self._templates.get(int(number), names), names)
+            yield key, head
 
     def _pieces(self, keys: list[str]) -> Iterator[Filter]:
         """Yield the pieces of the catalog without a block; append the keys of all pieces to `keys`."""
@@ -172,25 +170,14 @@ class _Build:
 
     def _choose(self, workers: Workers, blocks: Sequence[str], rows: int) -> list[str]:
         """Remove duplicates; return the names of the results, in order."""
-        folder = self._content
-        by_words, by_pictures = near_settings(self._settings)
-        parts = -(-rows // ROWS_AT_ONCE)
-        kinds: dict[Kind, bool] = {"words": by_words, "pictures": by_pictures and self._drops.pictures}
-        searches = [
-            FindNear(self._work.place, self._plan.whole, blocks, f"near/{folder}", kind, number, part, parts)
-            for kind, enabled in kinds.items()
-            if enabled
-            for number in range(KINDS[kind])
-            for part in range(parts)
-        ]
+        place, folder = self._work.place, self._content
+        changes = FindChanges(place, self._plan.digest, blocks, rows, folder)
+        self._once(workers, "find new captions", find_changes, [changes])
+        searches = plan_near(self._work, self._plan, blocks, rows, folder, pictures=self._drops.pictures)
         near = self._once(workers, "find near-duplicates", find_near, searches)
-        for name in near:
-            self._copies.add_samples(self._work.metadata(name))
-        parts = power_of_two(rows, _CHOSEN_AT_ONCE)
-        choosing = [
-            Choose(self._work.place, self._plan.whole, blocks, near, f"unique/{folder}", part, parts)
-            for part in range(parts)
-        ]
+        examples = self._once(workers, "find examples", find_pairs, [FindPairs(place, blocks, near, folder)])
+        self._copies.near = self._work.metadata(examples[0])["pairs"]
+        choosing = plan_choices(self._work, self._plan, blocks, near, rows, folder)
         unique = self._once(workers, "remove duplicates", choose, choosing)
         for name in unique:
             result = self._work.metadata(name)
@@ -204,6 +191,7 @@ class _Build:
         leaks = self._once(workers, "find near copies of held-out captions", find_leaks, searches)
         dropping = plan_drops(self._work, self._plan, unique, leaks, self._content)
         chosen = self._once(workers, "separate the splits", drop_leaks, dropping)
+        note_searched(self._work, self._plan.digest, blocks, self._content)
         for name in chosen:
             self._drops.add_hashed(self._work.metadata(name)["dropped"])
         return chosen
@@ -245,21 +233,7 @@ class _Build:
         self, workers: Workers, blocks: Sequence[str], chosen: Sequence[str], caps: Caps, lost: Mapping[str, str]
     ) -> list[Written]:
         """Write the shards of train, validation and test."""
-        limits = np.array([(template, *last) for template, last in sorted(caps.limits.items())], LIMIT)
-        name = f"chosen/{self._content}/limits"
-        with self._work.create(name) as stream:
-            stream.write(limits.tobytes())
-        suffix = FORMATS[self._settings.format].suffixes[self._settings.compression]
-        store = self._config.store if self._settings.images in EMBEDDED else None
-        tasks = [
-            WriteShard(
-                self._work.place, self._plan.whole, blocks, chosen, name, split, number, shards,
-                f"{split}-{number:05}-of-{shards:05}{suffix}", store, lost,
-            )
-            for split, records in caps.splits.items() if records
-            for shards in [power_of_two(records, self._settings.shard_records)]
-            for number in range(shards)
-        ]  # fmt: skip
+        tasks = plan_shards(self._work, self._plan, blocks, chosen, caps, lost, self._config.store, self._content)
         self._progress.start("write records", sum(caps.splits.values()), "captions")
         written: dict[str, Written] = {}
         for done in workers.run(write_shard, tasks):
@@ -267,11 +241,13 @@ class _Build:
             self._reused["shards"] += not done.new
             written[done.task.file] = done
         self._progress.finish()
+        note_shards(self._work, written.values())
         return [written[task.file] for task in tasks]
 
     def _count(self, written: Sequence[Written], caps: Caps) -> tuple[Tally, list[Shard]]:
         """Link the shards into the folder; count their records, and the last drops."""
-        tally, shards, missing = Tally(), [], Counter[tuple[str, str]]()
+        names = {template: (name, slug) for template, name, slug in self._templates.values()}
+        tally, shards, missing = Tally(names), [], Counter[tuple[str, str]]()
         for each in written:
             stored = f"shards/{each.folder}"
             facts = self._work.read(f"{stored}/tally.json")
@@ -312,8 +288,13 @@ class _Build:
         dropped: Sequence[DroppedFile],
     ) -> Manifest:  # fmt: skip
         """Write the files that describe the shards."""
-        words = [self._work.path(f"shards/{each.folder}/{SHARD_WORDS}") for each in written]
-        common = most_common(words, self._settings.min_word_count, self._settings.max_words, self._work.new("words"))
+        # Here: templates and pictures of the card are not for workers.
+        from memeloom.dataset.describe import describe_dataset
+
+        words = WordCounter(self._work.new("words"))
+        for each in written:
+            words.add_file(self._work.path(f"shards/{each.folder}/{SHARD_WORDS}"))
+        common = words.most_common(self._settings.min_word_count, self._settings.max_words)
         return describe_dataset(
             self._output, self._settings, self._catalog, self._resolved,
             tally, common, self._drops, self._copies, shards, pictures, dropped,

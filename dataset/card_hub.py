@@ -38,17 +38,24 @@ def hub_configs(form: FormatName | Literal["imagefolder"], manifest: Manifest) -
 
 
 def adapt_readme(
-    text: str, manifest: Manifest, form: FormatName | Literal["imagefolder"], compression: Compression
+    text: str,
+    manifest: Manifest,
+    form: FormatName | Literal["imagefolder"],
+    compression: Compression,
+    *,
+    has_page: bool,
 ) -> str:
     """Return the README of an exported dataset, which may be edited: what it says about the format is replaced.
 
-    manifest: of the dataset that was exported, whose README is `text`.
+    manifest: of the dataset that was exported, whose README is `text`. has_page: the export has `card.html`, too.
     """
     old, new = (
         f"{FORMATS[name]} (compression: {packed})."
         for name, packed in ((manifest.format, manifest.compression), (form, compression))
     )
-    text = text.replace(old, new).replace(_ABOUT_CARD, "")
+    text = text.replace(old, new)
+    if not has_page:
+        text = text.replace(_ABOUT_CARD, "")
     facts, rest = _split(text)
     if facts is None:
         return text

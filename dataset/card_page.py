@@ -29,7 +29,7 @@ from memeloom.dataset.card_text import (
 from memeloom.dataset.manifest import Manifest
 from memeloom.dataset.statistics import Copies, Tally, ranked
 from memeloom.report.format import compact, number, one_line, size
-from memeloom.report.pages import render
+from memeloom.report.pages import fragment, render
 from memeloom.report.plot import Plot, Series
 
 PAGE: Final = "card.html"
@@ -87,6 +87,27 @@ def render_page(manifest: Manifest, tally: Tally, copies: Copies, pictures: Sequ
         settings=yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=False, width=1000),
         licence=LICENCE,
     )
+
+
+def adapt_page(page: str, old: Manifest, new: Manifest) -> str | None:
+    """Return the page of an exported dataset: what it says about the files is replaced.
+
+    old: of the dataset that was exported, whose page is `page`. None if the page is not as it was built.
+    """
+    for before, after in zip(_about_files(old), _about_files(new), strict=True):
+        if before not in page:
+            return None
+        page = page.replace(before, after)
+    return page
+
+
+def _about_files(manifest: Manifest) -> list[str]:
+    parts = {
+        "tiles": (_tiles(manifest),),
+        "splits": (_splits(manifest),),
+        "format": (FORMATS[manifest.format], manifest.compression),
+    }
+    return [fragment("dataset_card_files.html", macro, *values) for macro, values in parts.items()]
 
 
 def _tiles(manifest: Manifest) -> list[tuple[str, str, str]]:

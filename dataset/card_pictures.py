@@ -5,14 +5,12 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from memeloom.catalog.errors import BadImage
-from memeloom.catalog.images import decode_image
 from memeloom.dataset.card_text import unsafe_pictures
 from memeloom.dataset.formats.registry import FORMATS
 from memeloom.dataset.manifest import Manifest
 from memeloom.dataset.output import Output
 from memeloom.dataset.pictures import Pictures
 from memeloom.dataset.schema import DatasetRecord
-from memeloom.report.pictures import embed
 
 MOST: Final = 12
 # Records searched for distinct pictures: templates have few pictures and many records.
@@ -43,6 +41,10 @@ def sample_pictures(output: Output, manifest: Manifest) -> list[Thumbnail]:
 
 
 def _different(output: Output, manifest: Manifest) -> Iterator[Thumbnail]:
+    # Here: most datasets have no pictures.
+    from memeloom.catalog.images import decode_image
+    from memeloom.report.pictures import embed
+
     read = FORMATS[manifest.format].read
     train = (output.local(shard.name) for shard in manifest.shards if shard.split == "train")
     records = itertools.chain.from_iterable(map(read, train))

@@ -32,7 +32,6 @@ PICTURES: Final = MappingProxyType({
 })  # fmt: skip
 OTHERS: Final = "others"
 _MOST_SOURCES = 5
-_PAIRS_SEEN = 200
 
 
 def masked(entry: str) -> str:
@@ -147,9 +146,8 @@ def copies_line(manifest: Manifest) -> str:
 
 
 def near_pairs(copies: Copies, most: int) -> list[tuple[float, str, str]]:
-    """Return up to `most` near-duplicates, as `Copies.samples`; ones that differ in more than punctuation if any do."""
-    pairs = copies.samples(_PAIRS_SEEN)
-    return ([pair for pair in pairs if pair[1] != pair[2]] or pairs)[:most]
+    """Return up to `most` near-duplicates, as in `Copies.near`; ones that differ in more than punctuation if any do."""
+    return ([pair for pair in copies.near if pair[1] != pair[2]] or copies.near)[:most]
 
 
 def sources_of(manifest: Manifest) -> list[str]:

@@ -12,6 +12,7 @@ from memeloom.configs.outputs import replace_folder, write_text
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.dataset.card import README
 from memeloom.dataset.card_hub import adapt_readme, licence_of
+from memeloom.dataset.card_page import PAGE, adapt_page
 from memeloom.dataset.croissant import write_croissant, write_image_folder_croissant
 from memeloom.dataset.formats.contract import Compression, FormatName, RecordFile
 from memeloom.dataset.formats.imagefolder import METADATA, ImageFolder, check_pictures, is_image_folder
@@ -43,8 +44,8 @@ def export_dataset(
 
     Every byte of the dataset is verified; on any error `target` is unchanged. The records and their order stay. A
     format of `dataset.format` gives a dataset with a manifest, and the same shards, byte for byte, as a build with it.
-    ``imagefolder`` gives folders of pictures with tables, for other programs. The card's README comes along, edited or
-    not, with the lines that name the format adapted.
+    ``imagefolder`` gives folders of pictures with tables, for other programs. The card comes along with what it says of
+    the files adapted: its README edited or not, its page unless it was edited.
 
     Args:
         folder: the dataset.
@@ -93,7 +94,7 @@ def _write_dataset(
         }
     )
     _copy(folder, new, (manifest.vocabulary, manifest.word_list, *manifest.dropped_files))
-    write_croissant(new, exported, _write_readme(folder, new, manifest, form, compression))
+    write_croissant(new, exported, _write_card(folder, new, manifest, exported))
     exported.write(new)
     return Exported(exported.records, len(exported.shards) + len(exported.picture_files), exported.bytes, compression)
 
@@ -181,7 +182,18 @@ def _write_image_folder(
         File.model_construct(name=f"{split}/{METADATA}", bytes=table.bytes, sha256=table.sha256)
         for split, table in images.tables.items()
     ]
-    licence = _write_readme(folder, new, manifest, IMAGE_FOLDER, compression)
+    pictures_of = PictureFile.model_construct(name="", bytes=images.picture_bytes, sha256="", pictures=images.pictures)
+    shards = [
+        Shard.model_construct(**dict(table), split=split, records=manifest.splits[split])
+        for table, split in zip(tables, images.tables, strict=True)
+    ]
+    told = {
+        "format": IMAGE_FOLDER,
+        "compression": compression,
+        "shards": tuple(shards),
+        "picture_files": (pictures_of,),
+    }
+    licence = _write_card(folder, new, manifest, manifest.model_copy(update=told))
     write_image_folder_croissant(new, manifest, tables, images.suffixes, licence)
     size = images.picture_bytes + sum(table.bytes for table in images.tables.values())
     return Exported(manifest.records, len(images.tables) + images.pictures, size, compression)
@@ -198,14 +210,28 @@ def _check_tables(new: Path, manifest: Manifest) -> None:
             raise NotADataset(f"{split}: {rows:,} rows were exported, expected {records:,}; build the dataset again")
 
 
-def _write_readme(folder: Path, new: Path, manifest: Manifest, form: Target, compression: Compression) -> str | None:
-    """Write the README of an export, if there is one, and return the licence that it states."""
+def _write_card(folder: Path, new: Path, old: Manifest, exported: Manifest) -> str | None:
+    """Write the page and the README of an export, if the dataset has them. Returns the licence that the latter states.
+
+    exported: the manifest of the export; its format may be an imagefolder.
+    """
+    page = _text_of(folder / PAGE)
+    adapted = adapt_page(page, old, exported) if page is not None else None
+    if adapted is not None:
+        write_text(new / PAGE, adapted)
+    text = _text_of(folder / README)
+    if text is None:
+        return None
+    readme = adapt_readme(text, old, exported.format, exported.compression, has_page=adapted is not None)
+    write_text(new / README, readme)
+    return licence_of(text)
+
+
+def _text_of(path: Path) -> str | None:
     try:
-        text = (folder / README).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    write_text(new / README, adapt_readme(text, manifest, form, compression))
-    return licence_of(text)
 
 
 def _copy(folder: Path, new: Path, files: tuple[File, ...]) -> None:

@@ -133,7 +133,8 @@ class Purge:
             result.similar = self._choice.similar(documents)
         for holding in self._holdings(documents.purged, documents.orphans, progress):
             result.datasets.append(holding)
-            if result.memes or holding.memes or holding.dropped:
+            # A killed purge may have removed memes that only the work folder still contains.
+            if self._choice is not None or holding.memes or holding.dropped:
                 try:
                     if _remove_work(holding.folder):
                         result.work[holding.folder] = "removed"

@@ -6,6 +6,7 @@ knows contents by their hash, so after a kill only what is missing is uploaded, 
 
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ _TIMEOUT = 60.0
 _AT_ONCE = 16
 # The files of an exported image folder: its tables, and pictures under their sha256.
 _OF_SPLIT = rf"({'|'.join(SPLITS)})/({re.escape(METADATA)}|([0-9a-f]{{2}}/)?[0-9a-f]{{64}}\.[a-z]+)"
-_IN_IMAGE_FOLDER = re.compile(rf"{_OF_SPLIT}|{'|'.join(map(re.escape, (README, CROISSANT, VOCABULARY, WORDS)))}")
+_IN_IMAGE_FOLDER = re.compile(rf"{_OF_SPLIT}|{'|'.join(map(re.escape, (README, PAGE, CROISSANT, VOCABULARY, WORDS)))}")
 # The files of a former push that the next one removes unless it replaces them; not the README, which may be edited.
 _OURS = re.compile(
     rf"(train|validation|test|pictures|dropped)-\d{{5}}-of-\d{{5}}\.[a-z.]+|{_OF_SPLIT}"
@@ -155,6 +156,8 @@ def _open_hub() -> Any:
     # The library's own client has no timeout.
     set_client_factory(lambda: httpx2.Client(follow_redirects=True, timeout=_TIMEOUT))
     disable_progress_bars()
+    # The library warns of each retry; our error names the last.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     return HfApi()
 
 

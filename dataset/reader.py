@@ -208,7 +208,7 @@ def _without_picture(record: DatasetRecord) -> dict[str, Any]:
     return facts if image is None else {**facts, "image_bytes": len(image)}
 
 
-def rgb_pixels(data: bytes) -> NDArray[np.uint8]:
+def rgb_pixels(data: bytes, *, max_pixels: int = 50_000_000) -> NDArray[np.uint8]:
     """Return the picture in `data` as RGB, (height, width, 3): upright, first frame, transparency on white.
 
     Raises:
@@ -217,7 +217,7 @@ def rgb_pixels(data: bytes) -> NDArray[np.uint8]:
     # Imported here: models without pictures do not need OpenCV and Pillow.
     from memeloom.catalog.images import decode_image
 
-    return np.ascontiguousarray(decode_image(data)[:, :, ::-1])
+    return np.ascontiguousarray(decode_image(data, max_pixels=max_pixels)[:, :, ::-1])
 
 
 def resize_square(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:

@@ -1,23 +1,22 @@
 """Counts of a build: records, drops and duplicates."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import sub
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
 from memeloom.dataset.flow.block import Head
 from memeloom.dataset.flow.caps import Caps
-from memeloom.dataset.flow.near import SAMPLES
 from memeloom.dataset.schema import SPLITS, DatasetRecord, Split
 from memeloom.dataset.vocabulary import WordCounter
 
 SHARD_WORDS = "words.txt"
 FULL = "template is full"
-_SAMPLE_RECORDS = 12
+SAMPLE_RECORDS: Final = 12
 _BATCH = 5000
 
 
@@ -27,56 +26,72 @@ def ranked(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 class ShardTally:
-    """Counts the records of one shard; memory grows with templates and characters. `folder` receives `words.txt`."""
+    """Counts the records of one shard; memory grows with templates and characters.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: receives `words.txt`.
+        former: what `close` returned for a former shard, to count from there. words: path of its `words.txt`.
+    """
+
+    def __init__(self, folder: Path, former: Mapping[str, Any] | None = None, words: Path | None = None) -> None:
         self._folder = folder
-        self._sources: Counter[str] = Counter()
-        self._lengths: Counter[int] = Counter()
-        self._templates: dict[str, tuple[str, str]] = {}
-        self._boxes: Counter[tuple[str, int]] = Counter()
-        self._samples: list[DatasetRecord] = []
-        self._characters: Counter[str] = Counter()
+        counts = former or {"sources": {}, "lengths": {}, "templates": {}, "characters": {}}
+        self._sources = Counter[str](counts["sources"])
+        self._lengths = Counter[int](_with_integers(counts["lengths"].items()))
+        self._boxes = Counter[tuple[str, int]](
+            {(template, int(boxes)): n for template, each in counts["templates"].items() for boxes, n in each.items()}
+        )
+        self._characters = Counter[str](counts["characters"])
         self._records: list[DatasetRecord] = []
         self._words = WordCounter(folder / "runs")
+        if words:
+            self._words.add_file(words)
+        # The first records of the shard.
+        self.samples: list[DatasetRecord] = []
 
-    def add(self, record: DatasetRecord, slug: str) -> None:
-        """Count a record, whose template has `slug`."""
-        if record.template not in self._templates:
-            self._templates[record.template] = record.template_name, slug
-        self._records.append(record if record.image is None else record._replace(image=None))
+    def add(self, record: DatasetRecord) -> None:
+        """Count a record."""
+        record = record if record.image is None else record._replace(image=None)
+        if len(self.samples) < SAMPLE_RECORDS:
+            self.samples.append(record)
+        self._records.append(record)
         if len(self._records) >= _BATCH:
-            self._count()
+            self._count_records()
+
+    def remove(self, record: DatasetRecord) -> None:
+        """Count a record of the former shard no longer."""
+        self._count([record], Counter.subtract)
 
     def close(self) -> dict[str, Any]:
         """Write the words to their file; return the other counts as JSON."""
-        self._count()
+        self._count_records()
         self._words.write(self._folder / SHARD_WORDS)
         boxes: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for (template, number), count in self._boxes.items():
+        for (template, number), count in (+self._boxes).items():
             boxes[template][str(number)] = count
         return {
-            "sources": self._sources,
-            "lengths": {str(length): count for length, count in self._lengths.items()},
-            "templates": {name: [*names, boxes[name]] for name, names in self._templates.items()},
-            "samples": [list(record) for record in self._samples],
-            "characters": self._characters,
+            "sources": +self._sources,
+            "lengths": {str(length): count for length, count in (+self._lengths).items()},
+            "templates": boxes,
+            "samples": [list(record) for record in self.samples],
+            "characters": +self._characters,
         }
 
-    def _count(self) -> None:
+    def _count_records(self) -> None:
         """Count a batch at once, since `Counter` is faster on many items."""
-        records = self._records
-        if not records:
-            return
+        if self._records:
+            self._count(self._records, Counter.update)
+            self._records.clear()
+
+    def _count(self, records: Sequence[DatasetRecord], change: Callable[..., None]) -> None:
+        """Apply `change`, a method of `Counter`, to the counts."""
         columns = dict(zip(DatasetRecord._fields, zip(*records, strict=True), strict=True))
         box_counts = list(map(len, columns["boxes"]))
-        self._sources.update(columns["source"])
-        self._boxes.update(zip(columns["template"], box_counts, strict=True))
-        self._lengths.update(map(sub, map(len, columns["text"]), box_counts))
-        self._characters.update(_count_characters("".join(columns["text"])))
-        self._words.add("\n".join(columns["text"]))
-        self._samples += records[: _SAMPLE_RECORDS - len(self._samples)]
-        records.clear()
+        change(self._sources, columns["source"])
+        change(self._boxes, zip(columns["template"], box_counts, strict=True))
+        change(self._lengths, map(sub, map(len, columns["text"]), box_counts))
+        change(self._characters, _count_characters("".join(columns["text"])))
+        self._words.count("\n".join(columns["text"]), change)
 
 
 def _count_characters(text: str) -> dict[str, int]:
@@ -105,9 +120,11 @@ class TemplateTally:
 class Tally:
     """The sum of all shards' tallies.
 
-    lengths: records by number of characters without separators. samples: the first training records, in random order.
+    names: name and slug of the templates. lengths: records by number of characters without separators. samples: the
+    first training records, in random order.
     """
 
+    names: Mapping[str, tuple[str, str]]
     splits: dict[Split, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
     sources: Counter[str] = field(default_factory=Counter)
     lengths: Counter[int] = field(default_factory=Counter)
@@ -121,10 +138,11 @@ class Tally:
         self.sources.update(counts["sources"])
         self.characters.update(counts["characters"])
         self.lengths.update(_with_integers(counts["lengths"].items()))
-        for template, (name, slug, boxes) in counts["templates"].items():
-            self.templates.setdefault(template, TemplateTally(name, slug)).boxes.update(_with_integers(boxes.items()))
+        for template, boxes in counts["templates"].items():
+            known = self.templates.setdefault(template, TemplateTally(*self.names[template]))
+            known.boxes.update(_with_integers(boxes.items()))
         if split == "train":
-            samples = counts["samples"][: _SAMPLE_RECORDS - len(self.samples)]
+            samples = counts["samples"][: SAMPLE_RECORDS - len(self.samples)]
             self.samples += [DatasetRecord._make(sample)._replace(boxes=tuple(sample[6])) for sample in samples]
         return self
 
@@ -193,21 +211,12 @@ class Drops:
 
 
 class Copies:
-    """Groups of equal captions by size, and examples of near-duplicates."""
+    """Groups of equal captions by size, and similarity and texts of the first near-duplicates in dataset order."""
 
     def __init__(self) -> None:
         self.clusters: Counter[int] = Counter()
-        self._samples: set[tuple[int, float, str, str]] = set()
+        self.near: list[tuple[float, str, str]] = []
 
     def add_clusters(self, clusters: Mapping[str, int]) -> None:
         """Add the number of groups by size of one result of `dataset.flow.choose`."""
         self.clusters.update({int(size): number for size, number in clusters.items()})
-
-    def add_samples(self, result: Mapping[str, Any]) -> None:
-        """Add the pairs of one result of `dataset.flow.near`."""
-        self._samples.update(tuple(sample) for sample in result["samples"])
-        self._samples = set(sorted(self._samples)[:SAMPLES])
-
-    def samples(self, count: int) -> list[tuple[float, str, str]]:
-        """Return similarity and both texts of the first `count` pairs in dataset order, at most `SAMPLES`."""
-        return [(similarity, one, other) for _, similarity, one, other in sorted(self._samples)[:count]]

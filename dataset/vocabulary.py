@@ -10,20 +10,25 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
+import orjson
+
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.outputs import write_json
+from memeloom.configs.outputs import atomic_file
 
 VOCABULARY = "vocabulary.json"
 WORDS = "words.json"
 _VERSION = 1
+_INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 # Distinct words in memory, about 30 MB.
 _MAX_IN_MEMORY = 200_000
+# Bytes.
+_READ_AT_ONCE = 2**16
 # Files merged at once; bounds the number of open files.
 _MERGED_AT_ONCE = 64
 
@@ -72,7 +77,10 @@ def read_words(folder: Path) -> list[tuple[str, int]]:
 
 
 def _write_json(path: Path, what: str, pairs: Sequence[tuple[str, int]]) -> Path:
-    write_json(path, {"schema_version": _VERSION, what: pairs})
+    # As `write_json`, in a tenth of the time.
+    content = orjson.dumps({"schema_version": _VERSION, what: pairs}, option=_INDENTED)
+    with atomic_file(path) as stream:
+        stream.write(content)
     return path
 
 
@@ -102,63 +110,77 @@ class WordCounter:
         self._folder = folder
         # Between whitespace, which separates words: faster to find, and most recur, to be split once.
         self._tokens: Counter[str] = Counter()
+        self._words: Counter[str] = Counter()
         self._runs: list[Path] = []
+        self._written = 0
 
-    def add(self, text: str) -> None:
-        """Count each word of a text."""
-        self._tokens.update(text.split())
+    def count(self, text: str, change: Callable[[Counter[str], list[str]], None] = Counter.update) -> None:
+        """Count each word of a text. change: `Counter.subtract` to count it no longer."""
+        change(self._tokens, text.split())
         if len(self._tokens) > _MAX_IN_MEMORY:
-            self._folder.mkdir(exist_ok=True)
-            self._runs.append(_write_run(self._folder / f"{len(self._runs):05}.txt", self._sorted()))
+            self._split_tokens()
+            self._spill()
+
+    def add_file(self, path: Path) -> None:
+        """Add the counts in a file that `write` wrote."""
+        with path.open(encoding="utf-8", newline="\n") as run:
+            # No word holds whitespace. Half as long as line by line.
+            while lines := run.readlines(_READ_AT_ONCE):
+                fields = "".join(lines).split()
+                for word, count in zip(fields[::2], map(int, fields[1::2]), strict=True):
+                    self._words[word] += count
+                if len(self._words) > _MAX_IN_MEMORY:
+                    self._spill()
 
     def write(self, path: Path) -> None:
         """Write a line with each word and its count, sorted by word."""
-        _write_run(path, _merge([self._sorted(), *map(_read_run, self._runs)]))
-        if self._runs:
-            shutil.rmtree(self._folder)
+        _write_run(path, self._counts())
+        self._remove()
 
-    def _sorted(self) -> list[tuple[str, int]]:
-        """Forget the counts, and return them by word."""
-        counts: Counter[str] = Counter()
+    def most_common(self, min_count: int, max_words: int) -> list[tuple[str, int]]:
+        """Return the most frequent words and their counts, none below `min_count`; ties are in code point order."""
+        frequent = ((-count, word) for word, count in self._counts() if count >= min_count)
+        common = [(word, -count) for count, word in heapq.nsmallest(max_words, frequent)]
+        self._remove()
+        return common
+
+    def _split_tokens(self) -> None:
         for token, count in self._tokens.items():
             for word in split_words(token):
-                counts[word] += count
+                self._words[word] += count
         self._tokens.clear()
-        return sorted(counts.items())
+
+    def _counts(self) -> Iterable[tuple[str, int]]:
+        """Return all words and their counts, sorted by word."""
+        self._split_tokens()
+        words = sorted(item for item in self._words.items() if item[1])
+        return _merge([words, *map(_read_run, self._runs)]) if self._runs else words
+
+    def _spill(self) -> None:
+        """Write the counts to a file, with those of all files if there are many."""
+        self._folder.mkdir(exist_ok=True)
+        merged = [*self._runs] if len(self._runs) == _MERGED_AT_ONCE else []
+        run = self._folder / f"{self._written:05}.txt"
+        _write_run(run, _merge([sorted(self._words.items()), *map(_read_run, merged)]))
+        self._words.clear()
+        self._written += 1
+        self._runs = [run] if merged else [*self._runs, run]
+
+    def _remove(self) -> None:
+        if self._written:
+            shutil.rmtree(self._folder)
 
 
-def most_common(paths: Sequence[Path], min_count: int, max_words: int, folder: Path) -> list[tuple[str, int]]:
-    """Return the most frequent words of files that `WordCounter.write` wrote, with their counts.
-
-    Args:
-        paths: the files.
-        min_count: Rarer words are left out.
-        max_words: Maximum number of words; ties are in code point order.
-        folder: For temporary files; must not exist.
-    """
-    paths, merged = list(paths), 0
-    while len(paths) > _MERGED_AT_ONCE:
-        folder.mkdir(exist_ok=True)
-        batch, paths = paths[:_MERGED_AT_ONCE], paths[_MERGED_AT_ONCE:]
-        paths.append(_write_run(folder / f"{merged:05}.txt", _merge(map(_read_run, batch))))
-        merged += 1
-    counts = _merge(map(_read_run, paths))
-    common = heapq.nsmallest(max_words, ((-count, word) for word, count in counts if count >= min_count))
-    if merged:
-        shutil.rmtree(folder)
-    return [(word, -count) for count, word in common]
-
-
-def _write_run(path: Path, counts: Iterable[tuple[str, int]]) -> Path:
+def _write_run(path: Path, counts: Iterable[tuple[str, int]]) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as run:
         run.writelines(f"{word} {count}\n" for word, count in counts)
-    return path
 
 
 def _merge(runs: Iterable[Iterable[tuple[str, int]]]) -> Iterator[tuple[str, int]]:
-    """Merge runs sorted by word, adding up the counts of a word."""
-    for word, same in itertools.groupby(heapq.merge(*runs, key=itemgetter(0)), key=itemgetter(0)):
-        yield word, sum(count for _, count in same)
+    """Merge runs sorted by word, adding up the counts of a word; 0 is left out."""
+    for word, same in itertools.groupby(heapq.merge(*runs), key=itemgetter(0)):
+        if total := sum([count for _, count in same]):
+            yield word, total
 
 
 def _read_run(path: Path) -> Iterator[tuple[str, int]]:

@@ -12,9 +12,10 @@ It is a result in the work folder, whose metadata is a `Head`. A preamble holds 
     dropped   the dropped captions, packed by `dataset.flow.drops`; empty unless they are kept
 """
 
+import hashlib
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from mmap import ACCESS_READ, mmap
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.flow.drops import Line, unpack_lines
 from memeloom.dataset.flow.similarity import COPY_KEYS, Signatures, Words
-from memeloom.dataset.flow.work import WorkFolder, block_name
+from memeloom.dataset.flow.work import WorkFolder, block_name, digest_of
 
 Array: TypeAlias = NDArray[Any]
 
@@ -128,6 +129,14 @@ def read_head(work: WorkFolder, key: str) -> Head:
         return Head(**{field.name: metadata[field.name] for field in fields(Head)})
     except KeyError as error:
         raise MemeloomError(f"block {key} is of another version; remove its folder and build again") from error
+
+
+def content_of(blocks: Iterable[tuple[str, Head]]) -> str:
+    """Return a hash of blocks, given by key and metadata: of their memes, and of what the catalog says of templates."""
+    content = hashlib.blake2b(digest_size=16)
+    for key, head in blocks:
+        content.update(digest_of(key, head.naming).encode())
+    return content.hexdigest()
 
 
 def _index(rows: Array) -> NDArray[np.uint32]:

@@ -58,7 +58,7 @@ def filter_piece(task: Filter) -> Filtered:
     work = open_work(task.work)
     piece = task.piece
     log = DropLog(plan.settings.separator, wanted=plan.settings.keep_dropped)
-    checks = np.frombuffer(piece.checks, "<u8").reshape(-1, 2)
+    checks = piece.checks()
     former = reuse(work, plan, task.former, checks) if task.former else None
     new = np.ones(len(checks), np.bool_)
     parts = []
@@ -69,7 +69,7 @@ def filter_piece(task: Filter) -> Filtered:
     parts.append(_filter(plan, piece.records, checks, np.flatnonzero(new), log))
     merged = merge(parts)
     dropped, details = merged.counts()
-    templates, sources = merged.lines_by("template"), merged.lines_by("source")
+    templates, sources = merged.templates_of(plan.naming), merged.lines_by("source")
     head = Head(
         digest=plan.digest,
         first=piece.first,
@@ -81,7 +81,7 @@ def filter_piece(task: Filter) -> Filtered:
         details=details,
         drops=merged.drops,
         naming={name: naming_key(plan.naming, name) for name in merged.templates},
-        templates={str(each): line[2:5] for each, line in templates.items()},
+        templates={str(number): names for number, names in templates.items()},
         sources={str(each): line[1] for each, line in sources.items()},
     )
     write_block(
@@ -199,14 +199,14 @@ def _integers(facts: Facts) -> tuple[int | None, int | None, int | None]:
     return facts.score, facts.views, None if facts.posted == UNKNOWN_TIME else facts.posted // _SECOND
 
 
-def read_record(line: bytes, split: Split, separator: str) -> tuple[DatasetRecord, str]:
-    """Return the record in a line of a block, without the bytes of its picture, and the slug of its template."""
+def read_record(line: bytes, split: Split, separator: str) -> DatasetRecord:
+    """Return the record in a line of a block, without the bytes of its picture."""
     values: list[Any] = orjson.loads(line)
-    key, source, template, name, slug, boxes, image_key, score, views, posted_at = values
+    key, source, template, name, _, boxes, image_key, score, views, posted_at = values
     text = "".join([box + separator for box in boxes])
     return DatasetRecord(
         key, template, name, source, split, text, tuple(boxes), image_key, None, score, views, posted_at
-    ), slug
+    )
 
 
 def read_line(line: bytes) -> Caption:

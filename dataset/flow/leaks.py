@@ -22,7 +22,7 @@ from memeloom.dataset.flow.work import WorkFolder, WorkPlace, open_work
 # Order and split of a caption to drop, and the order of the held-out one that it resembles.
 LEAK: Final = np.dtype([("order", "<u8"), ("keeper", "<u8"), ("split", "<u4")])
 # Tasks for each index of held-out captions: more would build it more often.
-_SHARES = 4
+_SHARES = 2
 _TEXTS = 4096
 
 

@@ -12,7 +12,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.catalog.records import Template
@@ -20,7 +22,7 @@ from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.dataset.steps.caption import Caption
 from memeloom.engine.steps import Drop
 
-_MEAN_MEMES = 4096
+_MEAN_MEMES = 8192
 _MAX_MEMES = 3 * _MEAN_MEMES
 _MAX_BYTES = 64 * 2**20
 Pictures: TypeAlias = Literal["none", "template", "meme", "inpainted"]
@@ -28,7 +30,6 @@ Pictures: TypeAlias = Literal["none", "template", "meme", "inpainted"]
 NO_PICTURE: Final = MappingProxyType(
     {"template": "no picture", "meme": "no picture", "inpainted": "no picture without words"}
 )
-CHECK_BYTES: Final = 16
 HASH_BYTES: Final = 32  # of a perceptual hash
 UNKNOWN_TIME: Final = 2**63 - 1  # later than any post
 
@@ -39,18 +40,21 @@ class Piece(NamedTuple):
     Attributes:
         key: hash of the memes and of the salt.
         first, last: ids of the first and the last meme.
-        checks: a hash of `CHECK_BYTES` of each record, joined.
     """
 
     key: str
     first: str
     last: str
     records: list[bytes]
-    checks: bytes
+
+    def checks(self) -> NDArray[np.uint64]:
+        """Return a hash of 128 bits of each record, (n, 2)."""
+        hashes = [hashlib.blake2b(record, digest_size=16).digest() for record in self.records]
+        return np.frombuffer(b"".join(hashes), "<u8").reshape(-1, 2)
 
 
 def cut(records: Iterable[tuple[str, bytes]], salt: str) -> Iterator[Piece]:
-    """Yield `records` (id and JSON, sorted by id) in pieces, one in memory. salt: part of their keys."""
+    """Yield `records` (id and JSON) in pieces, one in memory. salt: part of their keys."""
     piece: list[bytes] = []
     size = 0
     first = meme_id = ""
@@ -67,9 +71,11 @@ def cut(records: Iterable[tuple[str, bytes]], salt: str) -> Iterator[Piece]:
 
 
 def _piece(first: str, last: str, records: list[bytes], salt: str) -> Piece:
-    checks = b"".join([hashlib.blake2b(record, digest_size=CHECK_BYTES).digest() for record in records])
-    key = hashlib.blake2b(salt.encode() + b"\n" + checks, digest_size=16)
-    return Piece(key.hexdigest(), first, last, records, checks)
+    key = hashlib.blake2b(salt.encode(), digest_size=16)
+    # With the lengths, no other records give the same bytes.
+    key.update(np.fromiter(map(len, records), "<u8", len(records)).tobytes())
+    key.update(b"".join(records))
+    return Piece(key.hexdigest(), first, last, records)
 
 
 class Picture(NamedTuple):

@@ -13,6 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from memeloom.dataset.flow.block import SEGMENTS, Array, Pairs
+from memeloom.dataset.flow.memes import Naming
 from memeloom.dataset.flow.similarity import Signatures
 
 # Reason, source and matched entry of a list.
@@ -44,7 +45,7 @@ class Outcomes(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Outcomes of all memes of a piece, in their order; rows sorted by split and order, and complete.
+    """Outcomes of all memes of a piece, in their order; rows complete, sorted by split, order and hash of their line.
 
     Attributes are those of `Outcomes`, without the places.
     """
@@ -69,6 +70,17 @@ class Merged(NamedTuple):
                 details[reason][detail] += number
         return dict(sources), dict(details)
 
+    def templates_of(self, naming: Naming) -> dict[int, list[str]]:
+        """Return id, name and slug of each template by its hash; if `naming` lacks it the greatest of its memes."""
+        found: dict[int, list[str]] = {}
+        for number, line in self.lines_by("template").items():
+            lines = [line]
+            if line[2] not in naming:
+                own = np.flatnonzero(self.rows["template"] == number).tolist()
+                lines = [orjson.loads(self.lines[at]) for at in own]
+            found[number] = max(each[2:5] for each in lines)
+        return found
+
     def lines_by(self, field: str) -> dict[int, list[Any]]:
         """Return the values in the line of the last caption of each hash in `field`, by hash."""
         hashes, at = np.unique(self.rows[field][::-1], return_index=True)
@@ -90,9 +102,8 @@ def merge(parts: Sequence[Outcomes]) -> Merged:
     dropped = np.concatenate(is_dropped)
     begins = np.repeat(np.cumsum([0, *(len(part.rows) for part in parts[:-1])]), [len(part.at) for part in parts])
     row = memes["outcome"][~dropped] + begins[~dropped]
-    place = np.empty(len(rows), np.intp)
-    place[row] = at[~dropped]
-    order = np.lexsort((place, rows["low"], rows["order"], rows["split"]))
+    # Equal captions by their lines, which differ: not by their places, which depend on how the catalog was filled.
+    order = np.lexsort((rows["check"], rows["low"], rows["order"], rows["split"]))
     number = np.empty(len(rows), np.intp)
     number[order] = np.arange(len(rows))
     memes["template"] = template

@@ -1,9 +1,10 @@
 """The plan of a build: what all of its workers know, and a hash of the code that decides about captions."""
 
 import hashlib
+import sys
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,9 @@ from memeloom.engine import steps
 _FILE = "plan.json"
 # Packages whose code, word lists or models filter captions.
 _JUDGING_PACKAGES = ("better_profanity", "langdetect", "py3langid")
-_JUDGING_LIBRARY = "pyahocorasick"  # compiled: its version is hashed instead
+# Compiled, so their versions are hashed instead: other ones may judge, or write other bytes (a Parquet file even names
+# its writer).
+_LIBRARIES = ("pyahocorasick", "zlib-ng", "zstandard", "pyarrow")
 # Settings without effect on blocks.
 _LATER_SETTINGS = frozenset({
     "output", "keep_work", "templates", "captions_per_template", "min_captions_per_template", "format",
@@ -79,12 +82,23 @@ def code_digest() -> str:
 
     Computed once per process (0.06 s): later edits of the files do not change the code that runs.
     """
-    digest = hashlib.blake2b(version(_JUDGING_LIBRARY).encode(), digest_size=16)
+    digest = hashlib.blake2b(repr(_versions()).encode(), digest_size=16)
     for name, path in deciding_files():
         content = path.read_bytes()
         digest.update(b"%b %d\n" % (name.encode(), len(content)))
         digest.update(content)
     return digest.hexdigest()
+
+
+def _versions() -> list[str]:
+    """Return the versions of Python (letters, expressions) and the libraries; "" of a missing one."""
+    found = [sys.version]
+    for name in _LIBRARIES:
+        try:
+            found.append(version(name))
+        except PackageNotFoundError:
+            found.append("")
+    return found
 
 
 def deciding_files() -> Iterator[tuple[str, Path]]:

@@ -1,6 +1,8 @@
 """The work folder beside a dataset: intermediate results, so that builds resume or are incremental.
 
     plan.json        input of all workers
+    searched.json    the blocks among which the last build searched
+    shards.json      folders of its shards
     blocks/          filtered pieces of the catalog, named by the hash of their input
     near/, unique/   near-duplicates among the blocks, and the captions kept
     leaks/, chosen/  near copies of held-out captions, and the captions kept
@@ -179,7 +181,7 @@ class WorkFolder:
 
     def prune(self, blocks: Iterable[str], chosen: str, shards: Iterable[str]) -> None:
         """Remove all files that the last build did not use; they may contain text of removed memes."""
-        named = {"": {"plan", *_FOLDERS}, "blocks": set(blocks), **{name: {chosen} for name in _SEARCHES}}
+        named = {"": {"plan", "searched", *_FOLDERS}, "blocks": set(blocks), **{name: {chosen} for name in _SEARCHES}}
         self._keep_only({**named, "shards": set(shards)})
 
     def _keep_only(self, names: Mapping[str, Collection[str]]) -> None:

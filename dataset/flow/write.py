@@ -3,26 +3,28 @@
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.schema import Store
 from memeloom.dataset.dropped import PICTURE
-from memeloom.dataset.flow.block import Array, open_block
-from memeloom.dataset.flow.caps import LIMIT
+from memeloom.dataset.flow.block import Array, open_block, power_of_two
+from memeloom.dataset.flow.caps import LIMIT, Caps
 from memeloom.dataset.flow.choose import CHOSEN
 from memeloom.dataset.flow.drops import DropLog
 from memeloom.dataset.flow.filter import read_record
+from memeloom.dataset.flow.patch import find_former, note_rows, patch
 from memeloom.dataset.flow.pictures import fetch
-from memeloom.dataset.flow.plan import read_plan
+from memeloom.dataset.flow.plan import Plan, read_plan
 from memeloom.dataset.flow.work import WorkFolder, WorkPlace, digest_of, open_work
 from memeloom.dataset.formats.registry import FORMATS
+from memeloom.dataset.formats.tfrecord import TFRecordFile
 from memeloom.dataset.manifest import file_sha256
 from memeloom.dataset.schema import EMBEDDED, SPLITS, DatasetRecord, Split
 from memeloom.dataset.statistics import SHARD_WORDS, ShardTally
@@ -31,6 +33,8 @@ from memeloom.engine.steps import Drop
 
 # The dropped captions of a shard, those without their pictures, beside it in the work folder.
 LOST = "dropped"
+# Folders of the shards of the last build, by file name.
+_WRITTEN = "shards.json"
 # Captions in memory at once.
 _AT_ONCE = 32_768
 _ORDERS = 2**64
@@ -38,8 +42,6 @@ _ORDERS = 2**64
 _READERS = 8
 _PICTURES_AT_ONCE = 32
 _CACHED_PICTURES = 64
-# A record, and the slug of its template.
-Found: TypeAlias = tuple[DatasetRecord, str]
 
 
 class WriteShard(NamedTuple):
@@ -49,6 +51,7 @@ class WriteShard(NamedTuple):
         blocks, chosen, limits: names of the files in the work folder that say which captions it holds.
         store: where the pictures are; None for a dataset without pictures in its records.
         lost: pictures of templates that the dataset lacks, and why, by key.
+        former: folder of a shard of that name from a former build, below ``shards/``, or None.
     """
 
     work: WorkPlace
@@ -62,6 +65,7 @@ class WriteShard(NamedTuple):
     file: str
     store: Store | None
     lost: Mapping[str, str]
+    former: str | None
 
 
 class Written(NamedTuple):
@@ -71,6 +75,46 @@ class Written(NamedTuple):
     folder: str
     records: int
     new: bool
+
+
+def plan_shards(
+    work: WorkFolder, plan: Plan, blocks: Sequence[str], chosen: Sequence[str], caps: Caps, lost: Mapping[str, str],
+    store: Store, content: str,
+) -> list[WriteShard]:  # fmt: skip
+    """Write the limits; return the shards to write.
+
+    Args:
+        work: the work folder.
+        plan: the plan of the build.
+        blocks: names of the blocks.
+        chosen: names of the results of `dataset.flow.leaks`.
+        caps: the selection.
+        lost: see `WriteShard`.
+        store: where the pictures are.
+        content: names the folder of the limits.
+    """
+    settings = plan.settings
+    name = f"chosen/{content}/limits"
+    with work.create(name) as stream:
+        limits = [(template, *last) for template, last in sorted(caps.limits.items())]
+        stream.write(np.array(limits, LIMIT).tobytes())
+    suffix = FORMATS[settings.format].suffixes[settings.compression]
+    former = work.read(_WRITTEN) or {}
+    return [
+        WriteShard(
+            work.place, plan.whole, blocks, chosen, name, split, number, shards, file,
+            store if settings.images in EMBEDDED else None, lost, former.get(file),
+        )
+        for split, records in caps.splits.items() if records
+        for shards in [power_of_two(records, settings.shard_records)]
+        for number in range(shards)
+        for file in [f"{split}-{number:05}-of-{shards:05}{suffix}"]
+    ]  # fmt: skip
+
+
+def note_shards(work: WorkFolder, written: Iterable[Written]) -> None:
+    """Note where the shards are, for the next build."""
+    work.write(_WRITTEN, {each.task.file: each.folder for each in written})
 
 
 def write_shard(task: WriteShard) -> Written:
@@ -84,32 +128,41 @@ def write_shard(task: WriteShard) -> Written:
     settings = plan.settings
     work = open_work(task.work)
     limits = np.fromfile(work.path(task.limits), LIMIT)
-    deciding = {"split": task.split, "file": task.file, **settings.model_dump(
-        mode="json", include={"format", "compression", "separator", "images"}), "lost": task.lost}  # fmt: skip
-    content = hashlib.blake2b(digest_of(plan.digest, deciding).encode(), digest_size=16)
-    for rows in _rows(task, work, limits):
-        content.update(rows["check"].tobytes())
+    deciding = digest_of(plan.digest, {"split": task.split, "file": task.file, **settings.model_dump(
+        mode="json", include={"format", "compression", "separator", "images"}), "lost": task.lost})  # fmt: skip
+    content = hashlib.blake2b(deciding.encode(), digest_size=16)
+    for batch in _rows(task, work, limits):
+        content.update(batch["check"].tobytes())
     folder = content.hexdigest()
     existing = work.read(f"shards/{folder}/tally.json")
     if existing is not None and _is_complete(work, f"shards/{folder}", task.file, existing):
         return Written(task, folder, existing["records"], new=False)
     target = work.new(f"shards/{folder}")
     target.mkdir()
-    tally = ShardTally(target)
+    former = find_former(work, task.former, task.file, deciding)
+    tally = ShardTally(target, former.counts, former.words) if former else ShardTally(target)
     dropped: Counter[tuple[str, str]] = Counter()
     log = DropLog(settings.separator, wanted=settings.keep_dropped)
     format_ = FORMATS[settings.format]
     file = format_.create(target / task.file, settings.compression, pictures=settings.images in EMBEDDED)
+    read = partial(_read, work, task, settings.separator)
     try:
-        for record, slug in _with_pictures(_read(task, work, limits, settings.separator), task, dropped, log):
-            file.write(record)
-            tally.add(record, slug)
+        if former and isinstance(file, TFRecordFile):
+            patch(former, file, tally, _rows(task, work, limits), read)
+        else:
+            records = (record for batch in _rows(task, work, limits) for record in read(batch))
+            for record in _with_pictures(records, task, dropped, log):
+                file.write(record)
+                tally.add(record)
         file.close()
     except BaseException:
         file.abandon()
         raise
+    rows = ""
+    if isinstance(file, TFRecordFile) and task.store is None and not task.lost:
+        rows = note_rows(file, _rows(task, work, limits))
     counts = {"records": file.records, "bytes": file.bytes, "sha256": file.sha256, **tally.close(),
-              "words": file_sha256(target / SHARD_WORDS),
+              "words": file_sha256(target / SHARD_WORDS), "deciding": deciding, "rows": rows,
               "dropped": [[reason, source, n] for (reason, source), n in dropped.items()]}  # fmt: skip
     if packed := log.packed():
         (target / LOST).write_bytes(packed)
@@ -151,10 +204,9 @@ def within_limits(rows: Array, limits: Array) -> Array:
     return within
 
 
-def _read(task: WriteShard, work: WorkFolder, limits: Array, separator: str) -> Iterator[Found]:
-    for rows in _rows(task, work, limits):
-        for line in lines_of(work, task.blocks, rows):
-            yield read_record(line, task.split, separator)
+def _read(work: WorkFolder, task: WriteShard, separator: str, rows: Array) -> Iterator[DatasetRecord]:
+    for line in lines_of(work, task.blocks, rows):
+        yield read_record(line, task.split, separator)
 
 
 def lines_of(work: WorkFolder, blocks: Sequence[str], rows: Array) -> list[bytes]:
@@ -173,8 +225,8 @@ def lines_of(work: WorkFolder, blocks: Sequence[str], rows: Array) -> list[bytes
 
 
 def _with_pictures(
-    records: Iterator[Found], task: WriteShard, dropped: Counter[tuple[str, str]], log: DropLog
-) -> Iterator[Found]:
+    records: Iterator[DatasetRecord], task: WriteShard, dropped: Counter[tuple[str, str]], log: DropLog
+) -> Iterator[DatasetRecord]:
     """Yield records, with the bytes of their pictures if they hold them; at most 96 pictures are in memory.
 
     Records whose picture is missing or damaged in the blob store are counted in `dropped` by reason and source;
@@ -183,21 +235,21 @@ def _with_pictures(
     if task.store is None and not task.lost:
         yield from records
         return
-    for (record, slug), found in _fetched(records, task):
+    for record, found in _fetched(records, task):
         if isinstance(found, str):
             dropped[found, record.source] += 1
-            log.add(Caption(record.id, record.source, record.template, record.template_name, slug, record.boxes),
+            log.add(Caption(record.id, record.source, record.template, record.template_name, "", record.boxes),
                     Drop(found), PICTURE)  # fmt: skip
         else:
-            yield record._replace(image=found), slug
+            yield record._replace(image=found)
 
 
-def _fetched(records: Iterator[Found], task: WriteShard) -> Iterator[tuple[Found, bytes | str | None]]:
+def _fetched(records: Iterator[DatasetRecord], task: WriteShard) -> Iterator[tuple[DatasetRecord, bytes | str | None]]:
     """Yield records with the bytes of their pictures, the reason why there are none, or None if they are not wanted."""
     if task.store is None:
-        yield from ((each, task.lost.get(each[0].image_key)) for each in records)
+        yield from ((each, task.lost.get(each.image_key)) for each in records)
         return
     with closing(open_blobs(task.store)) as blobs, ThreadPoolExecutor(_READERS) as readers:
         cached = lru_cache(maxsize=_CACHED_PICTURES)(lambda key: fetch(blobs, key))
         while batch := list(itertools.islice(records, _PICTURES_AT_ONCE)):
-            yield from zip(batch, readers.map(cached, (record.image_key for record, _ in batch)), strict=True)
+            yield from zip(batch, readers.map(cached, (record.image_key for record in batch)), strict=True)

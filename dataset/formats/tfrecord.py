@@ -6,12 +6,14 @@ CRC-32C (https://www.tensorflow.org/tutorials/load_data/tfrecord). The file name
 """
 
 import struct
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from google_crc32c import value as crc32c
+from numpy.typing import NDArray
 
 from memeloom.dataset.examples import NotAnExample
 from memeloom.dataset.formats.contract import Check, Compression
@@ -62,12 +64,17 @@ _headers = _Headers()
 
 
 class RecordWriter(HashedFile):
-    """A new TFRecord file of any payloads."""
+    """A new TFRecord file of any payloads.
+
+    Attributes:
+        ends: where each record ends in the unpacked stream.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
+        self.ends = array("Q")
         self._parts: list[bytes] = []
-        self._size = 0
+        self._size = self._end = 0
 
     def append(self, payload: bytes) -> None:
         """Append a record. Raises ValueError if it is longer than `MAX_RECORD_BYTES`."""
@@ -78,9 +85,19 @@ class RecordWriter(HashedFile):
         # As `frame`, with fewer calls and copies.
         self._parts += _headers[length], payload, _pack_crc((crc >> 15 | crc << 17) + _CRC_DELTA & _UINT32)
         self.records += 1
+        self._end += length + FRAME_BYTES
+        self.ends.append(self._end)
         self._size += length
         if self._size >= _BUFFER_BYTES:
             self._put_parts()
+
+    def copy(self, frames: bytes, sizes: NDArray[np.uint64]) -> None:
+        """Append framed records of another file. sizes: of each, with its frame."""
+        self._put_parts()
+        self.put(frames)
+        self.ends.frombytes((self._end + np.cumsum(sizes, dtype=np.uint64)).tobytes())
+        self._end += len(frames)
+        self.records += len(sizes)
 
     def close(self) -> None:
         """Flush and fsync."""
@@ -195,6 +212,11 @@ class TFRecordFile(RecordWriter):
     def write(self, record: DatasetRecord) -> None:
         """Append a record."""
         self.append(encode_record(record))
+
+
+def decode_frame(frame: bytes) -> DatasetRecord:
+    """Return the record in a frame of a file that is known to be undamaged."""
+    return decode_record(frame[_HEADER.size : -_CRC.size])
 
 
 class TFRecordPictures(RecordWriter):

@@ -3,12 +3,12 @@
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from memeloom.catalog.errors import StoreCorrupt
 from memeloom.configs.load import load_config
@@ -25,8 +25,9 @@ _DOWNLOADS = 8
 _WAIT_SECONDS = 86_400.0
 _SEEN = "copied.json"
 _HELD = ".held"
-# The locks of this process on its copies, by file; they end with the process.
-_handles: dict[Path, IO[bytes]] = {}
+# Descriptors of the locks of this process on its copies, by file. They end with the process: a file object would
+# be closed, and warned of, when the interpreter removes it.
+_held: dict[Path, int] = {}
 
 
 def local_folder(
@@ -121,21 +122,26 @@ class _Copy:
 def _hold(folder: Path) -> None:
     """Keep other processes from removing a copy while this one runs."""
     path = folder / _HELD
-    if path in _handles:
+    if path in _held:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _handles[path] = path.open("ab")
-        fcntl.flock(_handles[path], fcntl.LOCK_SH)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        except OSError:
+            os.close(descriptor)
+            raise
     except OSError as error:
         raise unwritable(path, error) from error
+    _held[path] = descriptor
 
 
 def _remove_former(copies: Path, current: Path) -> None:
     """Remove copies of replaced datasets that no process holds."""
     for path in copies.glob(f"*/*/{_HELD}"):
         folder = path.parents[1]
-        if folder != current and path not in _handles:
+        if folder != current and path not in _held:
             with path.open("ab") as stream, suppress(BlockingIOError):
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)

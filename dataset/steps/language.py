@@ -2,7 +2,7 @@
 
 Detectors are unreliable on short, upper-case captions. Their probabilities (on lower-cased text) are combined by Bayes'
 rule with the prior that nearly all captions are in a wanted language, and with common English words. Ambiguous short
-texts, names, numbers and noise are kept.
+texts, names, numbers and noise are kept; so are a few words of which one is English.
 """
 
 import difflib
@@ -12,12 +12,11 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
-from memeloom.catalog.english import COMMON_WORDS
 from memeloom.configs.errors import ConfigError
 from memeloom.dataset.steps.batch import Batch, PrefilteredStep
 from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
 from memeloom.dataset.steps.detector import KNOWN, Detector
-from memeloom.dataset.steps.foreign import FOREIGN_WORDS
+from memeloom.dataset.steps.english_evidence import WORD, balance, is_short_english
 from memeloom.engine.steps import Drop, Keep
 
 # Candidates besides the wanted languages. Given all its languages, a detector takes short English captions for
@@ -25,34 +24,12 @@ from memeloom.engine.steps import Drop, Keep
 _CANDIDATES: Final = ("de", "en", "es", "fr", "id", "it", "nl", "pl", "pt", "ru", "sv", "tr")
 # Share of captions in a wanted language: 793 of 800 random captions of an English-speaking site were English.
 _WANTED_SHARE: Final = 0.99
-# Log-likelihood ratio (natural) of a common English word, and of any other word against English. Tuned on the half of
-# the labelled captions that is not reported on (bench/dataset_filters).
-_COMMON: Final = 2.0
-_OTHER: Final = 1.0
 # Evidence above the threshold that no detector outweighs on short texts: 252,000 captions gave the same without it.
 _PLAIN: Final = 1.0
 # Least probability of a language that a detector omits or rates lower.
 _LEAST: Final = {"py3langid": 1e-9, "langdetect": 3e-3}
-# Log-likelihood ratio of a word that only other languages have.
-_FOREIGN: Final = 3.0
 # Noise has no language, but detectors name one: a letter three times in a row, few letters, no vowel, no end.
 _NOISE = re.compile(r"[^\W\d_]*([^\W\d_])\1\1[^\W\d_]*|(.)(.)(?:\2|\3)+|[b-df-hj-np-tv-xz]{4,}|.{21,}")
-_WORD = re.compile(r"[^\W\d_]{2,}(?:'[^\W\d_]+)*")
-
-# Common English words that other candidates share; they are no evidence.
-_ALSO_ELSEWHERE = """
-    ad also amen am an animal any arm as at bad ball band bank bar been beer best bird blind bring but by can car case
-    chair chat come computer data de den dice die dish do doctor dog dove dude even face fall far fast fat final find
-    fine fit form found general glass go god gold gut had haha hand hands hang has hat he her here him his hospital
-    hotel hundred i idea in internet is it just kill kind land lang last list lol long los lot main make male man mark
-    mayor me meme memes men message mine minute moment more music must my name no nor normal not note of oh ok okay on
-    once online open or os over pain papa paper park per phone pie pizza place plan player plus point popular post
-    president pro question radio real red rest ring sale sand sea second see sense sex simple sin so solo son song
-    star stars stop street super table tag ten test text to total train trump tv under use van via video wand want war
-    warm was water we week will wind windows winter wolf word wow yes
-"""
-_SHARED: Final = frozenset(_ALSO_ELSEWHERE.split())
-_ENGLISH: Final = frozenset(COMMON_WORDS) - _SHARED
 
 
 class Shares(Protocol):
@@ -85,14 +62,15 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
     def evidence_in(text: str) -> float | None:
         """Return the evidence for English, or None if `text` is kept without a detector."""
         # Four of five captions are clearly English.
-        if _balance({*text.split()}) >= plain:
+        if balance({*text.split()}) >= plain:
             return None
-        words = _WORD.findall(text)
+        words = WORD.findall(text)
         noise = sum(_NOISE.fullmatch(word) is not None for word in words)
         if 2 * noise >= len(words):
             return None
-        evidence = _balance({*words})
-        return None if evidence >= plain else evidence
+        different = {*words}
+        evidence = balance(different)
+        return None if evidence >= plain or (plain < math.inf and is_short_english(different)) else evidence
 
     def is_wanted(text: str, evidence: float) -> bool:
         english, others = shares(text)
@@ -113,29 +91,6 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
         return [at for at, text, evidence in unclear if not is_wanted(text, evidence)]
 
     return PrefilteredStep(step, find)
-
-
-class _Weights(dict[str, float]):
-    """The log-likelihood ratio (natural) of a word, in lower case, in favour of English."""
-
-    def __missing__(self, word: str) -> float:
-        return -_OTHER
-
-
-def _weigh() -> _Weights:
-    weights = _Weights(dict.fromkeys(FOREIGN_WORDS, -_FOREIGN))
-    for words, weight in ((_SHARED, 0.0), (_ENGLISH, _COMMON)):
-        for word in words:
-            weights[word] = weight - (_FOREIGN - _OTHER if word in FOREIGN_WORDS else 0)
-    return weights
-
-
-_weight = _weigh().__getitem__
-
-
-def _balance(words: set[str]) -> float:
-    """Return the log-likelihood ratio of `words` in favour of English."""
-    return sum(map(_weight, words))
 
 
 def _prior(languages: Sequence[str]) -> float:

@@ -1,15 +1,19 @@
 """Write typographic characters in ASCII, as a keyboard types them: quotes, dashes, ellipses, spaces, full-width forms.
 
 Four of five captions that are not ASCII are plain English from a phone or an editor that replaces what is typed.
-Letters with accents, currencies, emoji and other scripts have no such form and are left alone.
+Currencies, emoji and other scripts have no such form and are left alone. Accents go from words that English took over
+("café", "jalapeños"), and in captions that are English without those words ("this is Jürgen"); elsewhere they stay, as
+they tell other languages.
 """
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from memeloom.dataset.steps.batch import PrefilteredStep, search_pattern
 from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
+from memeloom.dataset.steps.english_evidence import BORROWED, WORD, balance
 from memeloom.engine.steps import Keep
 
 _TYPED: Final = {
@@ -29,6 +33,11 @@ _TYPED: Final = {
 }
 # Compatibility forms of the same characters. Superscripts, fractions and encircled letters say more than their letters.
 _FORMS: Final = ("<wide>", "<narrow>", "<font>", "<noBreak>", "<compat>", "<small>")
+_ACCENTED: Final = re.compile("[\u00c0-\u024f]")
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_ACCENT: Final = re.compile("[\u0300-\u036f]")
+# Log-likelihood ratio (natural) of a caption without its accented words, from which it is taken for English.
+_ENGLISH: Final = 1.0
 _SPECIAL = re.compile(r"[^\x00-\x7f]")
 # UTF-8 of the quotes, dashes and ellipsis that was read as Windows-1252: "thatâ€™d".
 _MISREAD = re.compile("\u00e2\u20ac([\u2026\u2122\u0153\u201c\u201d\u2013\u2014\u02dc\u00a6\u009d])")
@@ -55,11 +64,28 @@ def write_ascii(text: str) -> str:
     return text.translate(_TABLE)
 
 
+def without_accents(boxes: Sequence[str]) -> Sequence[str]:
+    """Return the boxes of an English caption without accents, others unchanged."""
+    text = unicodedata.normalize("NFC", " ".join(boxes))
+    if not _ACCENTED.search(text):
+        return boxes
+    words = {*_LETTERS.findall(text.lower())}
+    accented = {word for word in words if _ACCENTED.search(word)}
+    rest = {*WORD.findall(text.lower())} - accented
+    if all(_bare(word) in BORROWED for word in accented) or (len(accented) <= len(rest) and balance(rest) >= _ENGLISH):
+        return [_bare(box) for box in boxes]
+    return boxes
+
+
+def _bare(text: str) -> str:
+    return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
+
+
 def plain_typography(characters: Literal["ascii", "any"]) -> Step:
     """Replace typographic characters by ASCII; keep them where captions may have ``any`` character."""
 
     def step(caption: Caption) -> Outcome:
-        return Keep(caption.with_boxes(tuple([write_ascii(box) for box in caption.boxes])))
+        return Keep(caption.with_boxes(tuple(without_accents([write_ascii(box) for box in caption.boxes]))))
 
     return PrefilteredStep(step, search_pattern(_SPECIAL)) if characters == "ascii" else keep
 

@@ -152,6 +152,16 @@ def test_a_purge_removes_all_of_a_meme_and_names_its_dataset(
     assert "contains none of them in 59 records" in run("purge", "imgflip:0", "--yes")
 
 
+def test_a_killed_purge_is_finished_in_the_work_folder_too(run: Run, documents: DocumentStore, tmp_path: Path) -> None:
+    documents.upsert([meme(70, boxes=meme(0).boxes)])
+    run("build-dataset")
+    work = work_folder(tmp_path / "dataset")
+    assert b"imgflip:70" in b"".join(path.read_bytes() for path in work.glob("blocks/*.rows"))
+    documents.purge(Where(ids=("imgflip:70",)))  # as a purge that was killed then
+    assert "contains none of them" in run("purge", "imgflip:70", "--yes")
+    assert not work.exists()
+
+
 @pytest.mark.parametrize(
     ("how", "removed"),
     [

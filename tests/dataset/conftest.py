@@ -15,9 +15,8 @@ from memeloom.catalog.records import Meme, Template, TemplateRef
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Dataset
-from memeloom.dataset import build as building
 from memeloom.dataset.build import build_dataset
-from memeloom.dataset.flow import memes, near, write
+from memeloom.dataset.flow import choose, memes, near, pairs, write
 from tests.dataset.builds import Build, BuildPictured, Built, MakeConfig, MakeMemes, changed, png
 
 SEEN = datetime(2026, 1, 2, tzinfo=UTC)
@@ -147,7 +146,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of about 32 memes, and ranges of about 60 captions."""
     monkeypatch.setattr(memes, "_MEAN_MEMES", 32)
     monkeypatch.setattr(memes, "_MAX_MEMES", 96)
-    monkeypatch.setattr(building, "_CHOSEN_AT_ONCE", 60)
-    monkeypatch.setattr(building, "ROWS_AT_ONCE", 50)
-    monkeypatch.setattr(near, "_CANDIDATES", 5)
+    monkeypatch.setattr(choose, "_AT_ONCE", 60)
+    monkeypatch.setattr(near, "ROWS_AT_ONCE", 50)
+    monkeypatch.setattr(pairs, "_CANDIDATES", 5)
     monkeypatch.setattr(write, "_AT_ONCE", 7)

@@ -126,17 +126,27 @@ def test_the_manifest_describes_templates_as_the_catalog_does(build: Build, conf
     assert {record.template_name for record in built.records} == {"The Name"}
 
 
+@pytest.mark.parametrize("duplicates", [False, True])
 def test_order_of_the_catalog_and_number_of_workers_make_no_difference(
-    build: Build, config: MakeConfig, fill: Fill, english: MakeMemes, mixed: list[Meme], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memes = [*english(2000), *mixed]
-    first = build(memes, captions_per_template=300, shard_records=100)
+    duplicates: bool, build: Build, config: MakeConfig, fill: Fill, english: MakeMemes, mixed: list[Meme],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    again = [each.model_copy(update={"id": f"{each.id}x"}) for each in english(300)]
+    # The catalog lacks the templates, and the memes name them differently.
+    memes = [_renamed(each, f"Name {at % 7}") for at, each in enumerate([*english(2000), *again, *mixed])]
+    steps = [name for name in config().dataset.steps if duplicates or name != "duplicates"]
+    first = build(memes, captions_per_template=300, shard_records=100, steps=steps)
     monkeypatch.setattr("memeloom.dataset.build._WORTH_A_POOL", 0)
     other = changed(first.config, store={"documents": f"sqlite:///{first.folder}.db"}, engine={"workers": 2})
     shuffled = random.Random(1).sample(memes, len(memes))
     for at in range(0, len(shuffled), 500):
         fill(other, shuffled[at : at + 500])
     assert build(settings=other).files == first.files
+
+
+def _renamed(meme: Meme, name: str) -> Meme:
+    template = meme.template and meme.template.model_copy(update={"name": name})
+    return meme.model_copy(update={"template": template})
 
 
 def test_mongodb_gives_the_same_bytes_as_sqlite(
@@ -335,8 +345,8 @@ def test_progress_reaches_its_total(config: MakeConfig, fill: Fill, english: Mak
     watcher = Watcher()
     build_dataset(config(), watcher)
     assert [stage for stage, _ in watcher.stages] == [
-        "filter captions", "find near-duplicates", "remove duplicates", "find near copies of held-out captions",
-        "separate the splits", "write records",
+        "filter captions", "find new captions", "find near-duplicates", "find examples", "remove duplicates",
+        "find near copies of held-out captions", "separate the splits", "write records",
     ]  # fmt: skip
     assert watcher.done == dict(watcher.stages)
     assert (watcher.done["filter captions"], watcher.done["write records"]) == (2515, 2502)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from memeloom.catalog.records import Image, Meme
-from memeloom.dataset.flow import near
+from memeloom.dataset.flow import pairs as comparing
 from memeloom.dataset.flow.filter import hashed
 from memeloom.dataset.flow.similarity import normalise, signatures, similarity
 from tests.dataset.builds import Build, MakeConfig, MakeMeme, MakeMemes
@@ -181,7 +181,7 @@ def spam(meme: MakeMeme, count: int) -> list[Meme]:
 def test_comparisons_in_a_cluster_of_spam_are_linear(
     build: Build, config: MakeConfig, meme: MakeMeme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(near, "_ROUNDS", (4, 16))
+    monkeypatch.setattr(comparing, "_ROUNDS", (4, 16))
     compared = Counter[int]()
     for count in (200, 800):
 
@@ -189,7 +189,7 @@ def test_comparisons_in_a_cluster_of_spam_are_linear(
             compared[count] += 1
             return similarity(one, other)
 
-        monkeypatch.setattr(near, "similarity", counted)
+        monkeypatch.setattr(comparing, "similarity", counted)
         built = build(spam(meme, count), languages=[], output=f"{config().dataset.output}{count}")
         assert built.manifest.dropped["near duplicate"] > count / 2
     assert 200 < compared[200] < compared[800] < 5 * compared[200]
@@ -200,14 +200,14 @@ def test_texts_of_candidates_are_in_memory_a_batch_at_a_time(
 ) -> None:
     whole = build(spam(meme, 300), languages=[])
     held = []
-    read = near._Pairs._texts
-    monkeypatch.setattr(near, "_CANDIDATES", 50)
+    read = comparing.Pairs._texts
+    monkeypatch.setattr(comparing, "_CANDIDATES", 50)
 
-    def counted(pairs: near._Pairs, wanted: NDArray[np.intp]) -> dict[int, str]:
+    def counted(pairs: comparing.Pairs, wanted: NDArray[np.intp]) -> dict[int, str]:
         held.append(len(wanted))
         return read(pairs, wanted)
 
-    monkeypatch.setattr(near._Pairs, "_texts", counted)
+    monkeypatch.setattr(comparing.Pairs, "_texts", counted)
     assert build(languages=[], output=f"{whole.folder}2").records == whole.records
     assert len(held) > 10
     assert max(held) <= 4 * 50

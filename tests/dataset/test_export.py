@@ -69,6 +69,8 @@ def test_it_gives_the_files_that_a_build_in_the_format_does(
     assert {name: found[name] for name in expected.keys() - card - dropped} == {
         name: expected[name] for name in expected.keys() - card - dropped
     }
+    for name, lineage in (("README.md", b"## Lineage"), ("card.html", b"<h2>Lineage")):
+        assert found[name].partition(lineage)[0] == expected[name].partition(lineage)[0]
     kept = {file.name for file in built.manifest.dropped_files}
     assert kept
     assert {name: found[name] for name in kept} == {name: built.files[name] for name in kept}
@@ -145,7 +147,8 @@ def test_an_imagefolder_holds_each_picture_once_and_datasets_loads_a_row_per_cap
     }
     assert _loaded(target, tmp_path, str(target), name="captions")["train"] == rows["train"]
     assert "`metadata.parquet`, a row per caption (compression: gzip)" in card
-    assert "card.html" not in card
+    page = (target / "card.html").read_text()
+    assert "<code>metadata.parquet</code>, a row per caption, compression: gzip;" in page
 
 
 @pytest.mark.parametrize("form", ["parquet", "webdataset"])
@@ -244,7 +247,7 @@ def test_the_rows_of_an_image_folder_are_counted(
 def test_front_matter_that_yaml_cannot_read_stays_as_it_is(pictured: BuildPictured, front: str) -> None:
     text = f"---\nlicense: mit\n{front}\n---\nMine"
     assert licence_of(text) in (None, "mit")
-    assert adapt_readme(text, pictured().manifest, "parquet", "none").endswith("Mine")
+    assert adapt_readme(text, pictured().manifest, "parquet", "none", has_page=True).endswith("Mine")
 
 
 def test_a_dataset_whose_settings_lack_the_steps_is_exported(pictured: BuildPictured, tmp_path: Path) -> None:
@@ -268,9 +271,12 @@ def test_an_edited_readme_comes_along(build: Build, english: MakeMemes, tmp_path
     front = yaml.safe_load(text.split("---\n")[1])
     assert front["license"] == "cc-by-4.0"
     assert "configs" not in front
+    assert "card.html" in text
     readme.write_text("nothing of ours")
+    (built.folder / "card.html").write_text("<p>not as it was built")
     export_dataset(built.folder, tmp_path / "new", "webdataset")
     assert (tmp_path / "new" / "README.md").read_text() == "nothing of ours"
+    assert not (tmp_path / "new" / "card.html").exists()
     readme.unlink()
     export_dataset(built.folder, tmp_path / "new", "parquet", "zstd")
     assert not (tmp_path / "new" / "README.md").exists()

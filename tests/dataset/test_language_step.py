@@ -96,6 +96,16 @@ def test_short_captions_in_other_languages_are_dropped(fast: Step, text: str) ->
     assert fast(caption(text)) == Drop("language")
 
 
+@pytest.mark.parametrize("text", ["ghetto lorax", "kim jong un / aliens", "einstein wannabe", "jalapeno poppers"])
+def test_a_few_names_with_an_english_word_are_kept(fast: Step, text: str) -> None:
+    assert fast(caption(text)) == Keep(caption(text))
+
+
+@pytest.mark.parametrize("text", ["je suis la pepsi", "ghetto lorax no tiene dinero para la fiesta"])
+def test_more_or_foreign_words_are_left_to_the_detector(fast: Step, text: str) -> None:
+    assert fast(caption(text)) == Drop("language")
+
+
 @pytest.mark.parametrize(
     "text",
     ["AAA AAAA AAAAAAA", "aa aaaaaa aaaaaaa choooooo!", ".bmhj gbkjnmmk cjx nbjvghvjbvljbhjhn", "hamaa hamaaa haaaaa"],

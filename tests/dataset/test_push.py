@@ -1,6 +1,7 @@
 """A push publishes a dataset by one commit, continues after a kill, and says in one line why it cannot."""
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -195,6 +196,10 @@ def test_a_refused_token_is_one_line_without_the_token(hub: Hub, folder: Path, m
 def test_a_hub_that_is_gone_or_out_of_order_is_one_line(
     hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", said.append)
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "handlers", [handler])
     plan = plan_push(folder, REPOSITORY)
     hub.fault = 503
     with pytest.raises(MemeloomError, match=r"answers 503 \(out of order\); run the command again: it continues"):
@@ -211,6 +216,7 @@ def test_a_hub_that_is_gone_or_out_of_order_is_one_line(
     for call in (lambda: push(plan), lambda: plan_push(folder, REPOSITORY)):
         with pytest.raises(MemeloomError, match=r"^http://127.0.0.1:1 does not answer \(ConnectError\); run"):
             call()
+    assert said == [], "the library's warnings about its retries"
 
 
 def test_what_cannot_be_pushed_is_told(hub: Hub, folder: Path, build: Build, tmp_path: Path) -> None:

@@ -38,7 +38,29 @@ def test_what_has_none_stays(text: str) -> None:
 
 
 def test_captions_that_may_have_any_character_keep_them() -> None:
-    captions = [caption("plain", "text"), caption("it’s", "", "so…"), caption("naïve")]
-    ascii_only = [caption("plain", "text"), caption("it's", "", "so..."), caption("naïve")]
+    captions = [caption("plain", "text"), caption("it’s", "", "so…"), caption("mañana")]
+    ascii_only = [caption("plain", "text"), caption("it's", "", "so..."), caption("manana")]
     assert apply_to_batch([plain_typography("ascii")], captions) == ascii_only
     assert apply_to_batch([plain_typography("any")], captions) == captions
+
+
+@pytest.mark.parametrize(
+    ("boxes", "plain"),
+    [
+        (("CAFÉ",), ("CAFE",)),
+        (("Jalapeños", "so naïve, déjà vu"), ("Jalapenos", "so naive, deja vu")),
+        (("THIS IS", "JÜRGEN"), ("THIS IS", "JURGEN")),
+        (("re\u0301sume\u0301",), ("resume",)),
+        (("so you met Andrés Ibáñez?",), ("so you met Andres Ibanez?",)),
+    ],
+)
+def test_english_captions_lose_their_accents(boxes: tuple[str, ...], plain: tuple[str, ...]) -> None:
+    [kept] = apply_to_batch([plain_typography("ascii")], [caption(*boxes)])
+    assert kept == caption(*plain)
+
+
+@pytest.mark.parametrize(
+    "text", ["quando pega um limão", "wie läuft's", "imbécil", "ormai è troppo tardi", "jag är trött", "dra åt helvete"]
+)
+def test_accents_of_other_languages_stay(text: str) -> None:
+    assert apply_to_batch([plain_typography("ascii")], [caption(text)]) == [caption(text)]

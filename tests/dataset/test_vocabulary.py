@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from memeloom.dataset.vocabulary import (
     WORDS,
     Vocabulary,
     WordCounter,
-    most_common,
     read_vocabulary,
     read_words,
     split_words,
@@ -69,9 +69,17 @@ def counted(path: Path, words: list[str]) -> Path:
     """Write the counts of `words`, added some at a time."""
     counter = WordCounter(path.with_name("runs"))
     for at in range(0, len(words), 100):
-        counter.add(" ".join(words[at : at + 100]))
+        counter.count(" ".join(words[at : at + 100]))
     counter.write(path)
     return path
+
+
+def most_common(paths: Sequence[Path], min_count: int, max_words: int, folder: Path) -> list[tuple[str, int]]:
+    """Return the most common words of all files together."""
+    counter = WordCounter(folder)
+    for path in paths:
+        counter.add_file(path)
+    return counter.most_common(min_count, max_words)
 
 
 def test_words_are_counted_as_they_are_split(tmp_path: Path) -> None:

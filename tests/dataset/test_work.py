@@ -24,7 +24,7 @@ def test_deciding_files_are_code_word_lists_and_models(name: str) -> None:
     assert files[name].stat().st_size > 0
 
 
-@pytest.mark.parametrize("changed", ["code", "name", "library"])
+@pytest.mark.parametrize("changed", ["code", "name", "library", "python"])
 def test_the_digest_changes_with_files_and_libraries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
@@ -38,6 +38,8 @@ def test_the_digest_changes_with_files_and_libraries(
         path.write_text("evil")
     elif changed == "name":
         name = "other"
+    elif changed == "python":
+        monkeypatch.setattr("sys.version", "3.99")
     else:
         release = "2.4"
     assert code_digest.__wrapped__() != before

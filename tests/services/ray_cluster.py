@@ -39,8 +39,10 @@ def ray_cluster(processors: int, nodes: Sequence[Mapping[str, str]] = ({},)) -> 
     ]  # fmt: skip
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     said, log = folder / "address", folder / "start.log"
+    # Ray writes down its address under RAY_TMPDIR, in a folder that it expects to be there.
+    (folder / "ray").mkdir()
     with said.open("wb") as out, log.open("wb") as err:
-        environment = {**os.environ, "PYTHONPATH": path, "RAY_USAGE_STATS_ENABLED": "0"}
+        environment = {**os.environ, "PYTHONPATH": path, "RAY_TMPDIR": str(folder), "RAY_USAGE_STATS_ENABLED": "0"}
         server = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True, env=environment)
         try:
             yield _first_line(said, log, server)

@@ -1,6 +1,9 @@
 """Readers get a verified local copy of a dataset in an object store."""
 
 import multiprocessing
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -86,15 +89,24 @@ def test_a_new_build_is_another_copy_and_the_former_goes_when_no_process_has_it_
     reader = SPAWN.Process(target=_open_and_wait, args=(former, ready := SPAWN.Event(), end := SPAWN.Event()))
     reader.start()
     assert ready.wait(60)
-    for handle in mirror._handles.values():
-        handle.close()
-    mirror._handles.clear()
+    for descriptor in mirror._held.values():
+        os.close(descriptor)
+    mirror._held.clear()
     open_copy()
     assert former.exists()
     end.set()
     reader.join(60)
     open_copy()
     assert not former.exists()
+
+
+def test_a_process_that_holds_a_copy_ends_without_a_warning(tmp_path: Path) -> None:
+    hold = (
+        f"from pathlib import Path; from memeloom.dataset.remote import mirror; mirror._hold(Path({str(tmp_path)!r}))"
+    )
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", hold]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def _open_and_wait(folder: Path, ready: Event, end: Event) -> None:

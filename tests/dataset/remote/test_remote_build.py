@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from memeloom.catalog.errors import StoreUnavailable
@@ -52,6 +53,20 @@ def test_a_later_build_reuses_the_work_and_replaces_the_dataset(
     grown = build(english(300, seed=2), output=build_output(config), **SETTINGS)
     assert build_dataset(config).counts["memes as they were"] == 300
     assert files() == grown.files
+
+
+def test_a_few_new_memes_are_searched_and_written_into_the_former_results(
+    remote_config: RemoteConfig, files: Files, place: Place, build: Build, english: MakeMemes
+) -> None:
+    config = remote_config(**SETTINGS)
+    build(english(300), output=build_output(config), **SETTINGS)
+    build_dataset(config)
+    grown = build(english(3, seed=2), output=build_output(config), **SETTINGS)
+    build_dataset(config)
+    assert files() == grown.files
+    work = RemoteFiles(place.beside(f".{place.name}.work"))
+    (changes,) = [name for name in work.names("near/") if name.endswith("/changes.json")]
+    assert orjson.loads((work.read(changes) or b"").partition(b"\n")[0])["former"] is not None
 
 
 def build_output(config: Config) -> str:
@@ -138,17 +153,16 @@ def test_something_else_is_not_replaced(
 
 @pytest.mark.usefixtures("small")
 def test_a_damaged_block_in_the_store_stops_the_build(
-    local: dict[str, bytes], remote_config: RemoteConfig, place: Place, fill: Fill, english: MakeMemes
+    local: dict[str, bytes], remote_config: RemoteConfig, place: Place
 ) -> None:
-    config = remote_config(**SETTINGS)
-    build_dataset(config)
+    build_dataset(remote_config(**SETTINGS))
     work = RemoteFiles(place.beside(".memes.work"))
     block = next(name for name in work.names("blocks/") if name.endswith(".rows"))
     with work._objects.call("write") as store:
         store.put(work.key(block), b"rubbish")
-    fill(config, english(40, seed=3))
+    # Another format is written from all blocks.
     with pytest.raises(MemeloomError, match=rf"{block}: the bytes are not those that were written; delete it"):
-        build_dataset(config)
+        build_dataset(remote_config(**{**SETTINGS, "format": "parquet"}))
 
 
 @pytest.mark.parametrize("address", ["s3://bucket", "s3://bucket/", "s3:///folder", "s3://bucket//folder"])
