@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memeloom.dataset.reader import read_dataset as read_dataset
     from memeloom.scrapers.crawl import crawl as crawl
     from memeloom.scrapers.missing.fetch import fetch as fetch
-    from memeloom.serve.drawing import draw_meme as draw_meme
+    from memeloom.serve.drawing.draw import draw_meme as draw_meme
     from memeloom.train.caption_model import CaptionModel as CaptionModel
     from memeloom.train.caption_model import load_model as load_model
 
@@ -26,7 +26,7 @@ _MODULES = {
     "DatasetReader": "memeloom.dataset.reader",
     "MemeloomError": "memeloom.configs.errors",
     "crawl": "memeloom.scrapers.crawl",
-    "draw_meme": "memeloom.serve.drawing",
+    "draw_meme": "memeloom.serve.drawing.draw",
     "fetch": "memeloom.scrapers.missing.fetch",
     "load_config": "memeloom.configs.load",
     "load_model": "memeloom.train.caption_model",

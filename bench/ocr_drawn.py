@@ -19,7 +19,7 @@ from bench.ocr_letters import Fitted, Look, draw, find_fonts, fit, height
 from memeloom.catalog.records import TemplateBox
 from memeloom.demo.corpus import Blank
 from memeloom.demo.corpus_folder import FolderCorpus
-from memeloom.serve.lettering import FONT as ANTON
+from memeloom.serve.drawing.fonts import FONT as ANTON
 
 Half: TypeAlias = Literal["tune", "report"]
 Fonts: TypeAlias = dict[str, dict[str, Path]]

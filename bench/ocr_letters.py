@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from memeloom.catalog.records import TemplateBox
-from memeloom.serve.lettering import FONT as ANTON
+from memeloom.serve.drawing.fonts import FONT as ANTON
 
 # Kinds of letters and font families: substitutes of Impact, Arial, Times and Comic Sans.
 _FAMILIES = {

@@ -24,7 +24,9 @@ from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import TemplateBox
 from memeloom.demo import scenes
 from memeloom.demo.corpus_folder import FolderCorpus
-from memeloom.serve.drawing import DEFAULT_BOXES, draw_caption, flatten
+from memeloom.serve.drawing.boxes import DEFAULT_BOXES
+from memeloom.serve.drawing.draw import draw_caption
+from memeloom.serve.drawing.pictures import flatten
 
 Half: TypeAlias = Literal["tune", "report"]
 Colours: TypeAlias = NDArray[np.uint8]

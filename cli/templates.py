@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # loaded by the command only when it lists
     from memeloom.templates.curate import Listed
 
 _STATES = ("known", "found", "rejected", "merged")
+_STATED_BY = {"memes": "its memes", "site": "its site", "import": "an import", "person": "you"}
 _ID = click.argument("template_id", metavar="ID")
 
 
@@ -150,6 +151,69 @@ def reject(context: CommandContext, template_id: str) -> None:
     click.echo(f"{shown} is rejected; memeloom templates name {shown} NAME brings it back")
 
 
+@templates.command()
+@_ID
+@click.option(
+    "--box",
+    "boxes",
+    multiple=True,
+    metavar="X,Y,WIDTH,HEIGHT[,ANGLE][,KEY=VALUE]",
+    help="Set a text box, in fractions of the picture and degrees clockwise. Keys: colour, outline (or none), "
+    "letters (capitals, lower, mock, typed), align, font, start, stop. Repeatable, in the order of the texts.",
+)
+@click.option(
+    "--clear", is_flag=True, help="Forget all boxes; a crawl, an import or `templates run` states them again."
+)
+@click.pass_obj
+def boxes(context: CommandContext, template_id: str, boxes: tuple[str, ...], clear: bool) -> None:
+    """Show or set the text boxes of a template.
+
+    Without options, its boxes are shown, each as --box takes it. Boxes that are set win over those of an import,
+    a site, or `memeloom templates run`.
+    """
+    if boxes and clear:
+        raise click.UsageError("--clear goes without --box")
+    config = context.config()
+    from memeloom.templates.box_facts import parse_box, write_box
+    from memeloom.templates.curate import set_boxes, template_with_id
+
+    if boxes or clear:
+        template = set_boxes(config, template_id, [parse_box(each) for each in boxes])
+    else:
+        template = template_with_id(config, template_id).template
+    for box in template.boxes:
+        click.echo(f"--box {write_box(box)}")
+    count, stated_by = len(template.boxes), template.boxes_stated_by
+    told = (
+        f"{number(count)} text {'box' if count == 1 else 'boxes'} from {_STATED_BY[stated_by]}"
+        if stated_by
+        else ("no text boxes are known: texts are drawn in bands")
+    )
+    click.echo(escape_controls(f"{template.id} ({template.name}): {told}"), err=True)
+
+
+@templates.command("import")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.pass_obj
+def import_command(context: CommandContext, path: Path) -> None:
+    """Import templates with their text boxes from the folder PATH.
+
+    It holds memegen's templates (folders with config.yml and default.jpg, .png or .gif), or pictures and a
+    templates.yaml, which docs/drawing.md describes.
+    """
+    config = context.config()
+    from memeloom.configs.errors import MemeloomError
+    from memeloom.templates.importing import import_templates
+
+    done = import_templates(config, path)
+    for name, reason in done.skipped.items():
+        click.echo(escape_controls(f"skipped {name}: {reason}"), err=True)
+    if not done.counts.total():
+        raise MemeloomError(f"{path}: none of its {number(len(done.skipped))} templates could be imported")
+    counts = ", ".join(f"{number(count)} {name}" for name, count in sorted(done.counts.items(), reverse=True))
+    click.echo(f"templates: {counts}" + (f", {number(len(done.skipped))} skipped" if done.skipped else ""))
+
+
 def _show_list(listed: Sequence[Listed]) -> None:
     if not listed:
         click.echo("no templates")
@@ -165,7 +229,7 @@ def _show_list(listed: Sequence[Listed]) -> None:
 
 
 def _show_one(listed: Listed, page: Path) -> None:
-    template = listed.template
+    template, stated_by = listed.template, listed.template.boxes_stated_by
     facts = {
         "id": template.id,
         "slug": template.slug,
@@ -175,7 +239,7 @@ def _show_one(listed: Listed, page: Path) -> None:
         "source": template.source,
         "first seen": f"{template.first_seen:%Y-%m-%d %H:%M}" if template.first_seen else None,
         "memes": number(listed.members),
-        "text boxes": number(len(template.boxes)) if template.boxes else None,
+        "text boxes": f"{number(len(template.boxes))} from {_STATED_BY[stated_by]}" if stated_by else None,
         "picture": template.image.key if template.image else None,
         "made from memes": template.clean.image.key if template.clean else None,
     }

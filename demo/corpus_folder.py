@@ -7,7 +7,6 @@ boxes), `templates/manifest.json` and the pictures that it names.
 import gzip
 import json
 import os
-import re
 import tempfile
 import weakref
 import zlib
@@ -21,17 +20,14 @@ from typing import Any
 
 from PIL import Image
 
-from memeloom.catalog.records import TemplateBox
 from memeloom.configs.errors import ConfigError
 from memeloom.demo.corpus import Blank, Post, base36, invent_author, shares
-from memeloom.serve.drawing import DEFAULT_BOXES
+from memeloom.scrapers.sources.imgflip.editor import css_boxes
+from memeloom.serve.drawing.boxes import DEFAULT_BOXES
 
 _CAPTIONS = "imgflip_captions.jsonl.gz"
 _MANIFEST = "templates/manifest.json"
-_PREVIEW_WIDTH = 463  # width of every template in the site's editor; the boxes are in its pixels
 _LONGEST_LINE = 65_536
-_CSS = re.compile(r"(?<![\w-])(left|top|width|height): *(-?[\d.]+)px")
-_ROTATION = re.compile(r"rotate\((-?[\d.]+)deg\)")
 
 
 class FolderCorpus:
@@ -124,24 +120,6 @@ class FolderCorpus:
         line = os.pread(self._lines, _LONGEST_LINE, self._offsets[blank.id][place])
         row: dict[str, Any] = json.loads(line.partition(b"\n")[0])
         return row
-
-
-def css_boxes(rules: list[str], width: int, height: int) -> tuple[TemplateBox, ...]:
-    """Convert the editor's style rules, last box first, to text boxes of a picture of `width` x `height` pixels.
-
-    In the rules the picture is 463 pixels wide. Boxes are clamped to the picture.
-    """
-    scale_x, scale_y = 1 / _PREVIEW_WIDTH, width / (_PREVIEW_WIDTH * height)
-    boxes = []
-    for rule in reversed(rules):
-        sides = {name: float(value) for name, value in _CSS.findall(rule)}
-        left, top = max(0.0, sides["left"] * scale_x), max(0.0, sides["top"] * scale_y)
-        right = min(1.0, (sides["left"] + sides["width"]) * scale_x)
-        bottom = min(1.0, (sides["top"] + sides["height"]) * scale_y)
-        turned = _ROTATION.search(rule)
-        angle = (float(turned[1]) + 180) % 360 - 180 if turned else 0.0
-        boxes.append(TemplateBox(x=left, y=top, width=right - left, height=bottom - top, angle=angle))
-    return tuple(boxes)
 
 
 def _nameless_file() -> int:

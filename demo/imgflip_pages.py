@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from html import escape
 
+from memeloom.catalog.records import TemplateBox
 from memeloom.demo.corpus import Blank, Post
 
 _HEAD = "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title></head><body>\n"
 
 
+_EDITOR_WIDTH = 463  # pixels, of every picture in the editor
 _WALL = "Only logged in users may see not-safe-for-work images."
 
 
@@ -112,6 +114,26 @@ def template_page(blank: Blank, images: str, size: tuple[int, int], file_bytes: 
         f"<p>Dimensions: {size[0]}x{size[1]} px</p><p>Filesize: {max(1, file_bytes // 1024)} KB</p></div>"
         f'<a class="meme-link" href="{blank.path}">memes</a></body></html>\n'
     )
+
+
+def editor_page(blank: Blank, images: str, size: tuple[int, int]) -> str:
+    """Return a template's editor: its text boxes as style rules over the picture, the last one first."""
+    width, height = size
+    shown = _EDITOR_WIDTH * height / width
+    boxes = "".join(
+        f'<div class="drag-box" style="left: {box.x * _EDITOR_WIDTH:.1f}px; top: {box.y * shown:.1f}px; '
+        f'width: {box.width * _EDITOR_WIDTH:.1f}px; height: {box.height * shown:.1f}px;{_rotation(box)}"></div>'
+        for box in reversed(blank.boxes)
+    )
+    return (
+        f'{_page_head(f"{blank.name} Meme Generator")}<h1 id="mtm-title">{escape(blank.name)} Meme Generator</h1>\n'
+        f'<div class="mm-preview"><canvas class="mm-canv" width="{width}" height="{height}"></canvas>{boxes}</div>\n'
+        f'<img class="mm-img" src="//{images}/4/{blank.key}.jpg" alt="{escape(blank.name)}"></body></html>\n'
+    )
+
+
+def _rotation(box: TemplateBox) -> str:
+    return f" transform: rotate({box.angle % 360:g}deg);" if box.angle % 360 else ""
 
 
 def _page_head(title: str) -> str:

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from memeloom.demo.context import Host, SiteContext, html_response, picture_response, robots, whole_number
 from memeloom.demo.corpus import Blank, Post
-from memeloom.demo.imgflip_pages import listing_page, meme_page, template_list_page, template_page
+from memeloom.demo.imgflip_pages import editor_page, listing_page, meme_page, template_list_page, template_page
 from memeloom.demo.site import Site
 from memeloom.demo.truth import ServedMeme, Serving
 
@@ -38,6 +38,7 @@ class Imgflip:
             web.get("/memesearch", self._search),
             web.get("/memetemplate/{id}", self._template),
             web.get("/memetemplate/{id}/{slug}", self._template),
+            web.get("/memegenerator/{id}", self._editor),
             web.get("/meme/{slug}", self._listing),
             web.get("/meme/{id}/{slug}", self._listing),
             web.get("/i/{key}", self._meme),
@@ -81,6 +82,13 @@ class Imgflip:
         renderer = self._context.renderer
         size, data = await self._context.draw(lambda: (renderer.size(blank), renderer.blank(blank)))
         return html_response(template_page(blank, self._images, size, len(data)))
+
+    async def _editor(self, request: web.Request) -> web.Response:
+        blank = self._by_id.get(request.match_info["id"])
+        if blank is None:
+            raise web.HTTPNotFound
+        size = await self._context.draw(self._context.renderer.size, blank)
+        return html_response(editor_page(blank, self._images, size))
 
     async def _listing(self, request: web.Request) -> web.Response:
         """Return a template's memes, 15 per page, newest first with `sort=latest`."""

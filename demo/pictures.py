@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 from memeloom.demo.corpus import Blank, Corpus
-from memeloom.serve.drawing import draw_caption
+from memeloom.serve.drawing.draw import draw_caption
 
 _WIDTH = 500
 _PIXELS = 300_000

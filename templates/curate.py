@@ -1,12 +1,13 @@
-"""Decisions of a person about templates: name, merge, reject. All operations are idempotent."""
+"""Decisions of a person about templates: name, merge, reject, set text boxes. All operations are idempotent."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 from memeloom.catalog.documents import DocumentStore
-from memeloom.catalog.records import Template
+from memeloom.catalog.records import Template, TemplateBox
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.schema import Config
@@ -78,6 +79,21 @@ def reject_template(config: Config, template_id: str) -> Template:
         return _revised(documents, template_id, {"state": "rejected"})
 
 
+def set_boxes(config: Config, template_id: str, boxes: Sequence[TemplateBox]) -> Template:
+    """Set a template's text boxes; they win over imported, a site's and learned ones. None: forget all boxes.
+
+    Without boxes, the next crawl, import or run of the templates stage states them again.
+
+    Raises:
+        ConfigError: there is no such template, or it was merged.
+        StoreError: the catalog refused or failed.
+    """
+    with closing(open_documents(config.store)) as documents:
+        _refuse_merged(_known(documents, template_id))
+        changes = {"boxes": tuple(boxes), "boxes_from": "person" if boxes else None}
+        return _revised(documents, template_id, changes | ({"box_count": len(boxes)} if boxes else {}))
+
+
 def merge_template(config: Config, template_id: str, into_id: str) -> Template:
     """Merge a template into another, or into what that was merged into; return the target.
 
@@ -124,7 +140,7 @@ def _refuse_merged(template: Template) -> None:
         raise ConfigError(f"{template.id} was merged into {template.merged_into}: use that one")
 
 
-def _revised(documents: DocumentStore, template_id: str, changes: dict[str, str]) -> Template:
+def _revised(documents: DocumentStore, template_id: str, changes: Mapping[str, object]) -> Template:
     revised = documents.revise_template(template_id, lambda known: known.model_copy(update=changes))
     if revised is None:
         raise MemeloomError(f"{template_id} was deleted meanwhile")

@@ -153,8 +153,8 @@ def _write(documents: DocumentStore, template_id: str, learned: RecoverResult) -
         changes: dict[str, object] = {}
         if learned.made and now.image is None:
             changes["clean"] = learned.made
-        if learned.boxes and all(box.style for box in now.boxes):
-            changes["boxes"] = learned.boxes
+        if learned.boxes and now.boxes_stated_by in (None, "memes"):
+            changes |= {"boxes": learned.boxes, "boxes_from": "memes"}
         return now.model_copy(update=changes)
 
     documents.revise_template(template_id, change)

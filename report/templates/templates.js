@@ -22,7 +22,11 @@
     const kept = card.querySelector("[name=keep]:checked") && card.querySelector("legend bdi").textContent;
     if (kept) return command("name", id, kept);
     if (into && into !== id) return command("merge", id, into);
-    return name ? command("name", id, name) : "";
+    if (name) return command("name", id, name);
+    const known = card.querySelector("[name=boxes]")?.dataset.known, boxes = typed(card, "boxes");
+    if (!boxes || boxes === known) return "";
+    const options = boxes.split(";").map((box) => box.trim()).filter((box) => box).map((box) => "--box " + quote(box));
+    return [command("boxes"), ...options, ...(id.startsWith("-") ? ["--"] : []), quote(id)].join(" ");
   };
   const collect = () => {
     const made = cards.map((card) => {
@@ -38,6 +42,10 @@
   for (const card of cards) {
     const fields = card.querySelector("fieldset");
     fields.hidden = fields.disabled = false;
+    const boxes = fields.querySelector("[name=boxes]");
+    // What is known is changed, not typed again.
+    boxes?.addEventListener("focus", () => { boxes.value ||= boxes.dataset.known; });
+    boxes?.addEventListener("blur", () => { if (boxes.value === boxes.dataset.known) boxes.value = ""; });
     fields.addEventListener("input", ({ target }) => {
       for (const other of fields.querySelectorAll("input")) {
         if (other !== target) { other.value = other.type === "text" ? "" : other.value; other.checked = false; }

@@ -9,12 +9,14 @@ from memeloom.catalog.records import Template, TemplateBox
 from memeloom.report.format import day, number
 from memeloom.report.overlay import Mark, Overlay, overlay
 from memeloom.report.pages import render
+from memeloom.templates.box_facts import write_box
 from memeloom.templates.naming import unnamed
 from memeloom.templates.report.gather import COUNTED, STEP, Cluster, Member, Tally
 from memeloom.templates.report.heat import draw_heat
 
 _FAILED = "failed/"
 _WIDTH, _WIDTH_CLOSE, _QUALITY = 340, 620, 72
+_STATED_BY = {"memes": "its memes", "site": "its site", "import": "an import", "person": "a person"}
 _LONGEST_CAPTION = 160  # characters
 
 
@@ -46,7 +48,8 @@ class Card:
     """A template on the page.
 
     figures: drawings (None without a picture) with their captions. members: (address, picture, caption, tooltip).
-    decisions: possible ones: ``name``, ``merge``, ``reject``, and ``keep`` for a proposed name.
+    decisions: possible ones: ``name``, ``merge``, ``reject``, ``boxes``, and ``keep`` for a proposed name.
+    boxes: its text boxes, as ``memeloom templates boxes`` takes them.
     tally: counts of members, if counted.
     """
 
@@ -56,6 +59,7 @@ class Card:
     figures: tuple[tuple[Overlay | None, str], ...]
     members: tuple[tuple[str | None, str | None, str, str], ...]
     decisions: tuple[str, ...]
+    boxes: tuple[str, ...]
     tally: "TallyTables | None"
 
 
@@ -98,6 +102,8 @@ def make_card(cluster: Cluster, *, closely: bool = False) -> Card:
     facts = [f"{number(cluster.memes)} {_memes(cluster.memes)}"]
     if template.first_seen:
         facts.append(f"first seen {day(template.first_seen)}")
+    if template.boxes_stated_by:
+        facts.append(f"text boxes from {_STATED_BY[template.boxes_stated_by]}")
     if template.alt_names:
         facts.append(f"also {', '.join(template.alt_names)}")
     return Card(
@@ -107,6 +113,7 @@ def make_card(cluster: Cluster, *, closely: bool = False) -> Card:
         figures=(*figures, *_heat(cluster)) if closely else figures[:1],
         members=tuple(map(_member, cluster.shown)),
         decisions=_decisions(template),
+        boxes=tuple(write_box(box) for box in template.boxes),
         tally=_tally(cluster.tally) if cluster.tally else None,
     )
 
@@ -170,7 +177,7 @@ def _decisions(template: Template) -> tuple[str, ...]:
     if template.state == "rejected":
         return ("name", "keep")
     guessed = template.state == "found" and template.name != unnamed(template.id)
-    return ("name", "merge", "reject", *(("keep",) if guessed else ()))
+    return ("name", "merge", "reject", "boxes", *(("keep",) if guessed else ()))
 
 
 def _tally(tally: Tally) -> TallyTables:

@@ -14,7 +14,7 @@ from PIL import Image, ImageChops
 from bench.ocr_drawn import drawn_memes, is_usable
 from bench.ocr_letters import Look, draw, fit, height
 from memeloom.catalog.records import TemplateBox
-from memeloom.serve.lettering import FONT
+from memeloom.serve.drawing.fonts import FONT
 
 pytestmark = pytest.mark.skipif(shutil.which("fc-list") is None, reason="fontconfig is not installed")
 SLUGS = [f"Made-Up-{number}" for number in range(8)]

@@ -11,7 +11,7 @@ from PIL import Image as Pillow
 from memeloom.catalog.records import Image, Meme
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.load import load_config
-from memeloom.serve.drawing import draw_caption
+from memeloom.serve.drawing.draw import draw_caption
 from tests.cli.conftest import Memeloom, Result, catalog, fill
 
 TESSERACT = ("-s", "ocr.engine=tesseract", "-s", "engine.workers=1")

@@ -8,14 +8,14 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from PIL import Image as Pillow
+from PIL import Image
 
 from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Meme, Template
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.demo import scenes
-from memeloom.serve.drawing import draw_caption
+from memeloom.serve.drawing.draw import draw_caption
 from memeloom.templates.stage import match_memes
 from tests.cli.conftest import Memeloom, catalog
 
@@ -34,7 +34,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if getattr(function, "__module__", "") == scenes.__name__ and not name.startswith("_")
     )  # fmt: skip
     for number, texts in enumerate(TEXTS):
-        pixels = np.asarray(draw_caption(Pillow.fromarray(np.asarray(scene(), np.uint8)), (), list(texts)))
+        pixels = np.asarray(draw_caption(Image.fromarray(np.asarray(scene(), np.uint8)), (), list(texts)))
         data = cv2.imencode(".jpg", pixels[:, :, ::-1])[1].tobytes()
         blobs.put(data)
         image = inspect_image(data, max_bytes=10**8, max_pixels=10**8)
@@ -105,6 +105,35 @@ def test_show_writes_the_page_of_a_template(memeloom: Memeloom, found: str) -> N
 
 
 @pytest.mark.usefixtures("found")
+def test_boxes_that_a_person_sets_are_shown_as_options(memeloom: Memeloom) -> None:
+    shown = memeloom("templates", "boxes", "other")
+    assert (shown.out, "no text boxes are known" in shown.err) == ("", True)
+    options = ("--box", "0.1,0.2,0.5,0.3,-8,outline=none", "--box", "0,0.8,1,0.2")
+    memeloom("templates", "boxes", "other", *options)
+    shown = memeloom("templates", "boxes", "other")
+    assert shown.out.split() == list(options)
+    assert "2 text boxes from you" in shown.err
+    memeloom("templates", "boxes", "other", "--clear")
+    assert memeloom("templates", "boxes", "other").out == ""
+
+
+@pytest.mark.usefixtures("found")
+def test_templates_are_imported_and_the_others_named(memeloom: Memeloom) -> None:
+    folder = Path("memegen")
+    for name, config in (("good", "name: Good"), ("bad", "name: [")):
+        (folder / name).mkdir(parents=True)
+        Image.new("RGB", (40, 30)).save(folder / name / "default.png")
+        (folder / name / "config.yml").write_text(config, encoding="utf-8")
+    result = memeloom("templates", "import", "memegen")
+    assert result.out == "templates: 1 new, 1 skipped\n"
+    assert "skipped bad: config.yml: not YAML" in result.err
+    shutil.rmtree(folder / "good")
+    failed = memeloom("templates", "import", "memegen")
+    assert failed.code == 1
+    assert "none of its 1 templates could be imported" in failed.err
+
+
+@pytest.mark.usefixtures("found")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -112,6 +141,10 @@ def test_show_writes_the_page_of_a_template(memeloom: Memeloom, found: str) -> N
         (("reject", "zzzzz"), "memeloom templates list shows them"),
         (("merge", "other", "other"), "cannot be merged into itself"),
         (("name", "other", " "), "a name that is not empty"),
+        (("boxes", "other", "--box", "0,0,1"), "height: Field required"),
+        (("boxes", "other", "--box", "0,0,1,1", "--clear"), "--clear goes without --box"),
+        (("boxes", "othr"), "did you mean"),
+        (("import", "nowhere"), "no such file or folder"),
         (("list", "--state", "lost"), "'lost' is not one of"),
         (("run", "--failed", "--again"), "--failed goes with neither"),
     ],

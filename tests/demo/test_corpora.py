@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from memeloom.catalog.images import inspect_image
-from memeloom.catalog.records import Meme, TemplateBox, TemplateRef, hamming
+from memeloom.catalog.records import Meme, TemplateRef, hamming
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
 from memeloom.dataset.flow.memes import Facts, read_facts
 from memeloom.dataset.steps.registry import build_steps
 from memeloom.demo.corpus import Corpus, Post, open_corpus
-from memeloom.demo.corpus_folder import css_boxes
 from memeloom.demo.pictures import PictureRenderer
 from memeloom.engine.steps import apply_steps
 
@@ -110,22 +109,6 @@ def test_a_limit_is_distributed_over_the_templates_of_a_folder_and_other_sites_u
     assert corpus.extra_caption(0) == (corpus.blanks[0], ("line\nbreak", "either | or"))
     with pytest.raises(ConfigError, match="has 8 captions, not 9"):
         open_corpus(data_folder, 9, 1)
-
-
-def places(box: TemplateBox) -> tuple[float, ...]:
-    return box.x, box.y, box.width, box.height, box.angle
-
-
-def test_boxes_are_scaled_from_the_editor_reversed_and_clamped_to_the_picture() -> None:
-    rules = [
-        "background: none; opacity: 1; left: 120px; top: 319px; width: 259px; height: 67px; transform: rotate(353deg);",
-        "left: 4px; top: 4px; width: 455px; height: 105px;",
-    ]
-    first, second = css_boxes(rules, 926, 884)
-    assert places(first) == pytest.approx((4 / 463, 4 / 442, 455 / 463, 105 / 442, 0.0))
-    assert places(second) == pytest.approx((120 / 463, 319 / 442, 259 / 463, 67 / 442, -7.0))
-    (clamped,) = css_boxes(["left: -20px; top: 400px; width: 900px; height: 200px;"], 463, 463)
-    assert places(clamped) == pytest.approx((0.0, 400 / 463, 1.0, 63 / 463, 0.0))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from memeloom.catalog.records import Image, Meme, TemplateBox
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Config
 from memeloom.ocr.engines.contract import Word
-from memeloom.serve.drawing import draw_caption
+from memeloom.serve.drawing.draw import draw_caption
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

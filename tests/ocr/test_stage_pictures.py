@@ -14,7 +14,7 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.ocr.stage import failed_memes, read_memes
-from memeloom.serve.lettering import FONT
+from memeloom.serve.drawing.fonts import FONT
 from tests.ocr.memes import draw_meme, encoded, put
 
 pytestmark = pytest.mark.usefixtures("in_process")

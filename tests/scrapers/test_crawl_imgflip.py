@@ -45,6 +45,12 @@ def imgflip(
         <a href="/meme/Distracted-Boyfriend">Distracted Boyfriend</a></h3>
         <div class="mt-img-wrap"><a><img src="//127.0.0.1/4/1ur9b0.jpg"></a></div></div></div>""",
     )
+    website.html(
+        "/memegenerator/112126428",
+        """<canvas class="mm-canv" width="120" height="90"></canvas>
+        <div class="drag-box" style="left: 0px; top: 260px; width: 463px; height: 87px;"></div>
+        <div class="drag-box" style="left: 0px; top: 0px; width: 463px; height: 87px;"></div>""",
+    )
     blank = '<a class="meme-link" href="/memetemplate/112126428"><img src="//127.0.0.1/4/1ur9b0.jpg"></a>'
     units = [unit(site, key, caption) for key, caption in zip(KEYS, CAPTIONS, strict=True)]
     later = (
@@ -89,13 +95,16 @@ def test_memes_are_stored_once_with_all_facts_and_original_bytes(
     assert template.image is not None
     assert template.image.key == blob_key(website.body("/1ur9b0.jpg"))
     assert summary.counts["memes"] == summary.counts["new"] == 3
-    assert summary.counts["pages"] == 4
+    assert [round(box.y, 2) for box in template.boxes] == [0, 0.75]
+    assert template.boxes_stated_by == "site"
+    assert summary.counts["pages"] == 5
     assert summary.reasons == {"skipped: seen before in this crawl": 1}
     assert "log" not in summary.outputs, "a crawl with nothing to complain about leaves no log"
     again = crawl(config)
     assert {meme.id: meme for meme in documents.scan()} == memes
     assert (again.counts["new"], again.counts["updated"], again.counts["unchanged"]) == (0, 0, 3)
     assert all(len(website.times(f"/{key}.jpg")) == 1 for key in KEYS)
+    assert len(website.times("/memegenerator/112126428")) == 1, "boxes are read once"
 
 
 def test_a_crawl_stops_at_max_memes(imgflip: Callable[..., Config]) -> None:

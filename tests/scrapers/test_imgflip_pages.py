@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from memeloom.catalog.records import TemplateBox
+from memeloom.demo.corpus_own import OwnCorpus
+from memeloom.demo.imgflip_pages import editor_page
 from memeloom.scrapers.errors import LayoutChanged
 from memeloom.scrapers.sources.imgflip import pages as imgflip
+from memeloom.scrapers.sources.imgflip.editor import css_boxes, parse_editor
 
 URL = "https://imgflip.com/meme/Drake?sort=latest&page=1"
 BLANK = '<a class="meme-link" href="/memetemplate/181913649/Drake"><img src="//i.imgflip.com/4/30b1gx.jpg"></a>'
@@ -216,3 +220,45 @@ def test_each_picture_of_a_page_is_a_meme_and_the_first_has_the_caption() -> Non
 def test_a_meme_page_in_another_layout_is_refused(address: str) -> None:
     with pytest.raises(LayoutChanged, match=r"#im|/i/"):
         imgflip.parse_meme("<p>hello</p>", address)
+
+
+def places(box: TemplateBox) -> tuple[float, ...]:
+    return box.x, box.y, box.width, box.height, box.angle
+
+
+def test_boxes_are_scaled_from_the_editor_reversed_and_clamped_to_the_picture() -> None:
+    rules = [
+        "background: none; opacity: 1; left: 120px; top: 319px; width: 259px; height: 67px; transform: rotate(353deg);",
+        "left: 4px; top: 4px; width: 455px; height: 105px;",
+    ]
+    first, second = css_boxes(rules, 926, 884)
+    assert places(first) == pytest.approx((4 / 463, 4 / 442, 455 / 463, 105 / 442, 0.0))
+    assert places(second) == pytest.approx((120 / 463, 319 / 442, 259 / 463, 67 / 442, -7.0))
+    (clamped,) = css_boxes(["left: -20px; top: 400px; width: 900px; height: 200px;"], 463, 463)
+    assert places(clamped) == pytest.approx((0.0, 400 / 463, 1.0, 63 / 463, 0.0))
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [[], ["left: 4px; top: 4px; width: 455px;"], ["left: 4..4px; top: 4px; width: 9px; height: 9px;"],
+     ["left: 4px; top: 4px; width: 0px; height: 9px;"], ["left: 900px; top: 4px; width: 9px; height: 9px;"]],
+)  # fmt: skip
+def test_boxes_that_are_not_stated_whole_are_none(rules: list[str]) -> None:
+    assert css_boxes(rules, 463, 463) == ()
+
+
+@pytest.mark.parametrize(
+    "size", ['width="463"', 'width="0" height="463"', 'width="x" height="463"', 'width="9" height="²"']
+)
+def test_an_editor_without_boxes_or_without_a_size_states_none(size: str) -> None:
+    box = '<div class="drag-box" style="left: 4px; top: 4px; width: 455px; height: 105px;"></div>'
+    assert parse_editor(f'<canvas class="mm-canv" {size}></canvas>{box}') == ()
+    assert parse_editor('<canvas class="mm-canv" width="463" height="463"></canvas>') == ()
+    assert len(parse_editor(f'<canvas class="mm-canv" width="463" height="463"></canvas>{box}')) == 1
+
+
+def test_the_demos_editor_states_the_boxes_of_its_templates() -> None:
+    for blank in OwnCorpus(12, 1).blanks:
+        stated = parse_editor(editor_page(blank, "images", (500, 420)))
+        for found, box in zip(stated, blank.boxes, strict=True):
+            assert places(found) == pytest.approx(places(box), abs=0.001), blank.name

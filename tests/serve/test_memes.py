@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from memeloom.catalog.records import Template
 from memeloom.configs.errors import ConfigError
+from memeloom.serve.drawing.boxes import DEFAULT_BOXES, default_boxes, text_boxes
 from memeloom.serve.memes import check_picture, draw_sheet
 
 COLOURS = [(200, 30, 30), (30, 200, 30), (30, 30, 200), (200, 200, 30), (30, 200, 200)]
@@ -58,3 +60,13 @@ def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path, name: str) 
     with pytest.raises(ConfigError, match=r"generate\.picture: .*(must end in \.png, \.jpg|cannot be written)"):
         check_picture(tmp_path / name)
     check_picture(tmp_path / "new" / "folder" / "memes.JPG")
+
+
+def test_each_text_of_a_template_gets_a_box() -> None:
+    unknown = Template(id="1", slug="robot", name="Robot", box_count=4, source="imgflip")
+    assert text_boxes(unknown, 3) == default_boxes(4), "the boxes of its panels, whether or not all have a text"
+    assert text_boxes(unknown.model_copy(update={"box_count": None}), 3) == default_boxes(3)
+    assert text_boxes(unknown.model_copy(update={"box_count": 2}), 1) == DEFAULT_BOXES
+    few = unknown.model_copy(update={"boxes": DEFAULT_BOXES})
+    assert text_boxes(few, 2) == DEFAULT_BOXES
+    assert text_boxes(few, 4) == default_boxes(4), "a template whose boxes were found in part"

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image as Pillow
 
 from memeloom.catalog.images import Pixels
-from memeloom.serve.drawing import draw_caption
+from memeloom.serve.drawing.draw import draw_caption
 
 _WORDS = """
 WHEN THE TESTS ARE GREEN ON MY MACHINE BUT NOT ON YOURS AND NOBODY KNOWS WHY THAT COULD EVER HAVE HAPPENED TO SUCH A

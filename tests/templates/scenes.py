@@ -9,7 +9,7 @@ from PIL import ImageDraw, ImageFont
 
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
-from memeloom.serve.lettering import FONT
+from memeloom.serve.drawing.fonts import FONT
 
 WHITE, BLACK, YELLOW = (255, 255, 255), (0, 0, 0), (255, 235, 40)
 

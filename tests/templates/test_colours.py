@@ -6,7 +6,7 @@ import pytest
 from PIL import Image as Pillow
 
 from memeloom.catalog.images import Pixels
-from memeloom.serve.drawing import draw_caption
+from memeloom.serve.drawing.draw import draw_caption
 from memeloom.templates.index import SketchIndex
 from memeloom.templates.sketch import Sketch, sketch
 from tests.templates.pictures import draw

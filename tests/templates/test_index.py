@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from memeloom.catalog.images import Pixels
-from memeloom.serve.drawing import draw_caption
+from memeloom.serve.drawing.draw import draw_caption
 from memeloom.templates.index import SketchIndex
 from memeloom.templates.sketch import Sketch, sketch
 from tests.templates.pictures import draw, grey

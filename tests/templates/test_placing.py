@@ -6,7 +6,7 @@ import pytest
 from PIL import Image as Pillow
 
 from memeloom.catalog.images import Pixels
-from memeloom.serve.drawing import draw_caption
+from memeloom.serve.drawing.draw import draw_caption
 from memeloom.templates.placing import Placing, place
 from memeloom.templates.sketch import sketch
 from tests.templates.pictures import draw, grey

@@ -18,7 +18,7 @@ from memeloom.catalog.records import DerivedImage, Image, Ocr, OcrBox, Template,
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.demo.scenes import SCENES
-from memeloom.serve.drawing import draw_caption
+from memeloom.serve.drawing.draw import draw_caption
 from memeloom.templates.report.heat import count_texts, draw_heat
 from memeloom.templates.report.write import MOST, reporting, write_page
 from tests.html_page import Page, check_self_contained
@@ -89,7 +89,7 @@ def test_found_templates_have_a_card_and_all_kinds_are_counted(
     assert "1 of them found here" in page.text
     assert "1 meme · first seen 2 October 2026" in page.text
     assert [each.get("class") for each in page.of("rect")].count("halo") == 2
-    assert "letters 6 % high, capitals" in page.text
+    assert "capitals 6 % high" in page.text
     assert [each["title"] for each in page.of("i")] == ["#ffffff", "#000000", "#f2c500"]
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from PIL import Image as Pillow
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from memeloom.catalog.records import Template
+from memeloom.templates.box_facts import parse_box
 from memeloom.templates.report.gather import Cluster
 from memeloom.templates.report.page import Card, Census, draw, draw_closely, make_card
 from tests.html_page import Page
@@ -35,9 +37,14 @@ def arguments(commands: str) -> list[list[str]]:
     return calls
 
 
+KNOWN = "0.02,0.1,0.96,0.2,-8,outline=none"
+
+
 def card(key: str) -> Card:
     """A card without pictures."""
-    template = Template(id=key, slug="slug", name=f"Name of {key}", state="found", source="found")
+    template = Template(
+        id=key, slug="slug", name=f"Name of {key}", state="found", source="found", boxes=(parse_box(KNOWN),)
+    )
     return make_card(Cluster(template, 0, (), None, None))
 
 
@@ -109,6 +116,20 @@ def test_a_card_has_one_decision_and_the_last_one_counts(browser: Chrome, tmp_pa
     merge = first.find_element(By.NAME, "merge")
     merge.send_keys("found:a")
     assert commands(browser) == "memeloom templates name found:b Other", "nothing is merged into itself"
+
+
+def test_text_boxes_are_changed_from_what_is_known(browser: Chrome, tmp_path: Path) -> None:
+    opened(browser, tmp_path / "page.html", ["found:a", "-b"])
+    known, other = browser.find_elements(By.NAME, "boxes")
+    known.send_keys(Keys.END)
+    assert known.get_property("value") == KNOWN, "what is known is changed, not typed again"
+    assert commands(browser) == ""
+    known.send_keys(Keys.END, "; 0,0,1,0.2,letters=typed")
+    other.send_keys(Keys.END, "; 0,0,1,0.5")
+    assert arguments(commands(browser)) == [
+        ["templates", "boxes", "--box", KNOWN, "--box", "0,0,1,0.2,letters=typed", "found:a"],
+        ["templates", "boxes", "--box", KNOWN, "--box", "0,0,1,0.5", "--", "-b"],
+    ]
 
 
 def test_injected_scripts_do_not_run_and_injected_pictures_do_not_load(browser: Chrome, tmp_path: Path) -> None:

@@ -17,3 +17,4 @@ class Imgflip(Section):
     pages_per_template: Positive
     meme_pages: Literal["needed", "all"]
     incremental: bool
+    text_boxes: bool

@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from memeloom.catalog.records import Meme, Template, TemplateRef
 from memeloom.scrapers.items import Mark, MemeItem, TemplateItem
 from memeloom.scrapers.sources.imgflip import pages as imgflip
+from memeloom.scrapers.sources.imgflip.editor import parse_editor
 from memeloom.scrapers.sources.imgflip.pages import ListedTemplate, PostedMeme
 from memeloom.scrapers.sources.imgflip.settings import Imgflip
 from memeloom.scrapers.sources.spider import MemeSpider
@@ -122,7 +123,8 @@ class ImgflipSpider(MemeSpider):
         self.skip(dict(listing.skipped))
         record = self.template(listed, listing, known)
         if page == 1:
-            for each in self.whole_template(record, known):
+            unknown = self.own.text_boxes and await self.queue.marked(_boxes_mark(record.id)) is None
+            for each in self.whole_template(record, known, with_boxes=unknown):
                 yield each
         everyone = self.own.meme_pages == "all"
         for meme in listing.memes:
@@ -166,13 +168,16 @@ class ImgflipSpider(MemeSpider):
             source=self.name,
         )
 
-    def whole_template(self, record: Template, known: Known) -> Iterator[Request | TemplateItem]:
-        """Yield the record, or the request for its own page if the API lacks the template."""
+    def whole_template(self, record: Template, known: Known, *, with_boxes: bool) -> Iterator[Request | TemplateItem]:
+        """Yield the record, or the request for its own page if the API lacks the template.
+
+        with_boxes: then read its text boxes, too.
+        """
         if record.id in known:
-            yield TemplateItem(record)
+            yield from self.complete(record, with_boxes=with_boxes)
             return
         url = f"{self.own.site}/memetemplate/{record.id}"
-        state = {"record": record.model_dump(mode="json")}
+        state = {"record": record.model_dump(mode="json"), "with_boxes": with_boxes}
         yield self.page(url, self.parse_template, errback=self.without_template, cb_kwargs=state)
 
     def without_template(self, failure: Failure) -> Iterator[TemplateItem]:
@@ -180,14 +185,32 @@ class ImgflipSpider(MemeSpider):
         self.failed(failure)
         yield TemplateItem(Template.model_validate(failure.request.cb_kwargs["record"]))  # type: ignore[attr-defined]
 
-    def parse_template(self, response: TextResponse, record: dict[str, Any]) -> Iterator[TemplateItem]:
+    def parse_template(
+        self, response: TextResponse, record: dict[str, Any], with_boxes: bool = False
+    ) -> Iterator[Request | TemplateItem]:
         """Yield a template with the name and the full picture of its own page."""
         page = imgflip.parse_template(response.text, response.url)
         template = Template.model_validate(record)
         names = page.alt_names or template.alt_names
-        yield TemplateItem(
-            template.model_copy(update={"name": page.name, "image_url": page.image_url, "alt_names": names})
-        )
+        facts = {"name": page.name, "image_url": page.image_url, "alt_names": names}
+        yield from self.complete(template.model_copy(update=facts), with_boxes=with_boxes)
+
+    def complete(self, template: Template, *, with_boxes: bool) -> Iterator[Request | TemplateItem]:
+        """Yield a template, and the request for the editor's page, which states its text boxes."""
+        yield TemplateItem(template)
+        if with_boxes:
+            state = {"record": template.model_dump(mode="json")}
+            yield self.page(f"{self.own.site}/memegenerator/{template.id}", self.parse_editor, cb_kwargs=state)
+
+    def parse_editor(self, response: TextResponse, record: dict[str, Any]) -> Iterator[TemplateItem | Mark]:
+        """Yield the template with its text boxes, once: the editor's page is not requested again."""
+        template = Template.model_validate(record)
+        boxes = parse_editor(response.text)
+        if boxes:
+            # Without an address: its picture is requested with the template itself.
+            facts = {"boxes": boxes, "boxes_from": "site", "image_url": None}
+            yield TemplateItem(template.model_copy(update=facts))
+        yield Mark(_boxes_mark(template.id), str(len(boxes)))
 
     def meme(self, meme: PostedMeme, template: TemplateRef) -> MemeItem:
         """Return the record of a meme."""
@@ -207,6 +230,10 @@ class ImgflipSpider(MemeSpider):
                 fetched_at=datetime.now(UTC),
             )
         )
+
+
+def _boxes_mark(template_id: str) -> str:
+    return f"text boxes of {template_id}"
 
 
 def _pack(template: ListedTemplate) -> Packed:

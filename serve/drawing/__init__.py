@@ -1,0 +1,1 @@
+"""Captions drawn on still and moving pictures: text boxes, fonts, shaping, and encoded files."""
