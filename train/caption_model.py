@@ -6,15 +6,15 @@ from typing import Any
 
 from memeloom.configs.load import load_config
 from memeloom.dataset.manifest import DatasetTemplate
-from memeloom.train.contract import Captioner
+from memeloom.train.contract import CaptionWriter
 from memeloom.train.generate import GeneratedCaption, generate_captions
-from memeloom.train.model_folder import load_model as load_captioner
+from memeloom.train.runtime import open_captioner
 
 
 class CaptionModel:
-    """A model that writes captions, loaded by `load_model`. captioner: holds the Keras networks."""
+    """A model that writes captions, loaded by `load_model`; for one thread at a time."""
 
-    def __init__(self, folder: Path, captioner: Captioner) -> None:
+    def __init__(self, folder: Path, captioner: CaptionWriter) -> None:
         self._folder, self.captioner = folder, captioner
 
     @property
@@ -41,9 +41,12 @@ class CaptionModel:
 
 
 def load_model(folder: Path | str) -> CaptionModel:
-    """Load the model in `folder`, and the backend that `KERAS_BACKEND` names, by default TensorFlow.
+    """Load the model in `folder`.
+
+    Loads Keras, on TensorFlow or the backend that `KERAS_BACKEND` names, only for a model without a runtime of its own
+    (`memeloom.train.runtime`). `memeloom.train.model_folder.load_model` always does, and returns the networks, too.
 
     Raises:
         NotAModel: the folder holds no model, or a damaged one.
     """
-    return CaptionModel(Path(folder), load_captioner(Path(folder)))
+    return CaptionModel(Path(folder), open_captioner(Path(folder)))

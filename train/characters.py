@@ -16,7 +16,9 @@ CODE_DIGITS = 12
 # The box index has one or two digits.
 PREFIX_WIDTH = CODE_DIGITS + 2 + 2 + 2
 MAX_BOXES = 100
-_ALWAYS = " 0123456789"
+# Ends a caption, in place of the separator of its last box; white space inside a box is never one.
+END = "\n"
+_ALWAYS = f" 0123456789{END}"
 
 
 def template_code(template_id: str) -> str:
@@ -43,7 +45,7 @@ class Alphabet:
 
     @classmethod
     def of(cls, captions: Sequence[str]) -> "Alphabet":
-        """Return the alphabet of captions (most frequent first), with the characters of prefixes."""
+        """Return the alphabet of captions (most frequent first), with the characters of prefixes and `END`."""
         return cls((*captions, *(character for character in _ALWAYS if character not in captions)))
 
     @cached_property
@@ -69,7 +71,8 @@ class Alphabet:
         return "".join(self.characters[number - 1] for number in numbers if number)
 
     def normalize(self, text: str) -> str:
-        """Return `text` in lower case if the alphabet has no other letters."""
+        """Return `text` without `END`, in lower case if the alphabet has no other letters."""
+        text = text.replace(END, " ")
         # Capitals without lower case, such as mathematical ones, do not count.
         return text if any(character != character.lower() for character in self.characters) else text.lower()
 

@@ -102,7 +102,7 @@ def check_training(settings: Train) -> None:
             raise ConfigError(
                 f"train.devices is workers, but {missing[0]} is not set; it says who the workers are (docs/training.md)"
             )
-    if settings.model == "gpt2":
+    if settings.model == "hub":
         require("hub")
     manifest = check_dataset(Path(settings.dataset), "train", "validation")
     if settings.model == "show-and-tell" or (settings.model == "causal" and settings.causal.pictures):

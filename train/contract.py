@@ -18,18 +18,24 @@ from numpy.typing import NDArray
 from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Train, Training
 from memeloom.dataset.manifest import DatasetTemplate
-from memeloom.train.characters import Alphabet
+from memeloom.train.characters import END, Alphabet
 from memeloom.train.corpus import Captions, Dataset
 
-KindName: TypeAlias = Literal["convnet", "show-and-tell", "gpt2", "causal"]
+KindName: TypeAlias = Literal["convnet", "show-and-tell", "hub", "causal"]
 _MODULES: Final[Mapping[KindName, str]] = MappingProxyType({
     "causal": "memeloom.train.causal.model",
     "convnet": "memeloom.train.convnet.model",
     "show-and-tell": "memeloom.train.show_and_tell.model",
-    "gpt2": "memeloom.train.gpt2.model",
+    "hub": "memeloom.train.hub.model",
 })  # fmt: skip
 # The boxes that an end token closes.
 ALL_BOXES = 1 << 20
+
+
+def boxes_closed(alphabet: Alphabet, separator: str) -> NDArray[np.int64]:
+    """Return the number of boxes that each character closes, for a model whose tokens they are, (characters,)."""
+    closing = {separator: 1, END: ALL_BOXES}
+    return np.array([closing.get(character, 0) for character in alphabet.characters], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class CaptionScores:
 
     log_likelihood: in nats, of the whole caption with separators and end, float64.
     tokens: number of the model's tokens. right: number of correct argmax predictions.
-    characters: length with separators, for bits per character, which are comparable across models.
+    characters: length with separators and end, for bits per character, which are comparable across models.
     """
 
     log_likelihood: NDArray[np.float64]
@@ -76,28 +82,27 @@ class CaptionScores:
     characters: NDArray[np.int64]
 
 
-class Captioner(Protocol):
-    """A model that writes captions and scores the likelihood of others.
+class CaptionWriter(Protocol):
+    """A model that writes captions, on Keras or without it; see `memeloom.train.runtime.open_captioner`.
 
-    unit: what a token is, such as ``character``.
+    It belongs to one thread at a time.
+
+    unit: what a token is, such as ``character``: then each is one character of the text.
+    compiled: True if it compiles its step for each number of rows, so that there should be few.
     alphabet: encodes the captions that it scores, whatever its own tokens are.
     templates: those it learned, most captions first. separator: ends a text box.
     uses_pictures: True if it uses the pictures of prompts.
-    boxes_closed: number of boxes that each token closes, (tokens,).
-    networks: Keras models by name. settings: JSON values that `Kind.load` needs.
-    files: further content by file name: an array if that ends in ``.npy``, else JSON.
+    boxes_closed: number of boxes that each token closes, (tokens,); an end token closes `ALL_BOXES`.
     """
 
     kind: ClassVar[KindName]
     unit: ClassVar[str]
+    compiled: ClassVar[bool]
     alphabet: Alphabet
     templates: tuple[DatasetTemplate, ...]
     separator: str
     uses_pictures: bool
     boxes_closed: NDArray[np.int64]
-    networks: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    files: Mapping[str, Any]
 
     def normalize(self, start: str) -> str:
         """Return `start` with characters of the model: in lower case if it has no capitals."""
@@ -108,8 +113,20 @@ class Captioner(Protocol):
         ...
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens that follow a start text, with separators."""
+        """Return the text of tokens that follow a start text, with separators; an end token may be white space."""
         ...
+
+
+class Captioner(CaptionWriter, Protocol):
+    """A model on Keras, which also scores the likelihood of captions, is saved, and exported.
+
+    networks: Keras models by name. settings: JSON values that `Kind.load` needs.
+    files: further content by file name: an array if that ends in ``.npy``, else JSON.
+    """
+
+    networks: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    files: Mapping[str, Any]
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         """Score the captions `first` up to `last`, exclusive, in batches.
@@ -138,6 +155,8 @@ class TrainingTask:
     jit_compile: True if XLA speeds up the step on this device.
     table: a large embedding table of which a batch needs few rows, or None. The first input of a batch is rows; the
         validation model takes these, the training model their vectors.
+    learned: the variables of the networks that training changes, if the others are frozen and so large that checkpoints
+        should not hold them; None: all.
     """
 
     captioner: Captioner
@@ -152,6 +171,7 @@ class TrainingTask:
     make_optimizer: Callable[[Any], Any]
     jit_compile: bool
     table: "EmbeddingTable | None" = None
+    learned: Sequence[Any] | None = None
 
 
 class EmbeddingTable(Protocol):

@@ -15,13 +15,15 @@ from memeloom.dataset.manifest import Manifest, file_sha256, read_manifest
 from memeloom.dataset.schema import Split
 from memeloom.dataset.texts import Texts, texts_of
 from memeloom.dataset.vocabulary import read_vocabulary
-from memeloom.train.characters import MAX_BOXES, Alphabet
+from memeloom.train.characters import END, MAX_BOXES, Alphabet
 from memeloom.train.checks import no_captions
 
 
 @dataclass(frozen=True, slots=True)
 class Captions:
-    """The concatenated captions of a split.
+    """The concatenated captions of a split: boxes apart by the separator, and `END` after the last.
+
+    A caption has as many characters as its record, in which every box ends in the separator.
 
     characters: numbers, uint16 (characters,). boxes: index of each character's text box, uint8 (characters,).
     starts: offset of each caption, and the end of the last, int64 (captions + 1,).
@@ -46,7 +48,7 @@ class Captions:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Characters of each caption, separators counted, (captions,)."""
+        """Characters of each caption, separators and `END` counted, (captions,)."""
         return np.diff(self.starts)
 
     def lengths_of(self, rows: slice | NDArray[np.int64]) -> NDArray[np.int64]:
@@ -55,7 +57,7 @@ class Captions:
         return lengths
 
     def texts(self, alphabet: Alphabet) -> Iterator[str]:
-        """Yield the texts, every box followed by the separator."""
+        """Yield the texts: boxes apart by the separator, and `END`."""
         for first, last in zip(self.starts[:-1], self.starts[1:], strict=True):
             yield alphabet.decode(self.characters[first:last].tolist())
 
@@ -107,12 +109,15 @@ def read_captions(folder: Path, manifest: Manifest, split: Split, alphabet: Alph
 
 
 def _encoded(texts: Texts, rows: Mapping[str, int], alphabet: Alphabet, separator: str) -> _Part:
-    characters, lengths = alphabet.encode(texts.text, unknown=0), texts.lengths
+    characters, lengths = alphabet.encode(texts.text.replace(END, " "), unknown=0), texts.lengths
     known = characters > 0
     if not known.all():
         caption = np.repeat(np.arange(len(lengths)), lengths)
         characters, lengths = characters[known], np.bincount(caption[known], minlength=len(lengths))
-    boxes = _box_indices(characters, lengths, int(alphabet.encode(separator)[0]))
+    number, end = alphabet.encode(separator + END)
+    last = np.cumsum(lengths)[lengths > 0] - 1
+    characters[last[characters[last] == number]] = end
+    boxes = _box_indices(characters, lengths, int(number))
     templates = np.fromiter(map(rows.get, texts.templates, repeat(-1)), np.int32, len(lengths))
     return _Part(characters, boxes, lengths, templates)
 

@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | keras | `NAME.keras` | Keras 3 on any backend |
 | saved-model | `NAME/1/saved_model.pb` and its variables, as TensorFlow Serving wants its versions | TensorFlow |
-| onnx | `NAME.onnx` | ONNX Runtime |
+| onnx | `NAME.onnx`, and what `memeloom.train.runtime` reads | ONNX Runtime, `memeloom generate` |
 
 The folder also has the model's vocabulary, templates, metrics and settings, and `export.json`, written last: inputs and
 outputs of the networks, and the sha256 of every file.
@@ -13,7 +13,7 @@ outputs of the networks, and the sha256 of every file.
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -28,13 +28,11 @@ from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.checks import check_backend
 from memeloom.train.contract import Captioner, KindName
 from memeloom.train.generate import templates_by_text
-from memeloom.train.model_folder import CARD, NotAModel, load_model, read_card
+from memeloom.train.model_folder import CARD, NotAModel, load_model, read_card, runtime_arrays, write_content
+from memeloom.train.runtime import EXPORT, EXPORT_KIND, EXPORT_VERSION
 
 ExportFormat: TypeAlias = Literal["saved-model", "onnx", "keras"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
-MANIFEST = "export.json"
-KIND = "memeloom export"
-VERSION = 1
 # TensorFlow Serving serves the highest version.
 _SERVED_VERSION = "1"
 
@@ -79,11 +77,15 @@ def export_model(model: Path, output: Path, format_name: ExportFormat, progress:
         for name, network in captioner.networks.items():
             _WRITERS[format_name](folder, name, network, captioner)
             progress.advance()
-        card_sha256 = _copy_files(model, card, folder)
+        arrays = runtime_arrays(captioner)
+        card_sha256 = _copy_files(model, card, folder, arrays)
+        if format_name == "onnx":
+            for name, content in arrays.items():
+                write_content(folder / name, content)
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         about = {
-            "kind": KIND,
-            "version": VERSION,
+            "kind": EXPORT_KIND,
+            "version": EXPORT_VERSION,
             "format": format_name,
             "model": captioner.kind,
             "model_sha256": card_sha256,
@@ -91,7 +93,7 @@ def export_model(model: Path, output: Path, format_name: ExportFormat, progress:
             "networks": {name: _interface(network) for name, network in captioner.networks.items()},
             "files": {str(path.relative_to(folder)): file_sha256(path) for path in files},
         }
-        write_json(folder / MANIFEST, about)
+        write_json(folder / EXPORT, about)
     progress.finish()
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
     return Summary(
@@ -103,13 +105,13 @@ def export_model(model: Path, output: Path, format_name: ExportFormat, progress:
 
 def _is_export(path: Path) -> bool:
     try:
-        return bool(json.loads((path / MANIFEST).read_text(encoding="utf-8"))["kind"] == KIND)
+        return bool(json.loads((path / EXPORT).read_text(encoding="utf-8"))["kind"] == EXPORT_KIND)
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def _copy_files(model: Path, card: Mapping[str, Any], folder: Path) -> str:
-    """Copy what the model has beside its networks; return the sha256 of its card.
+def _copy_files(model: Path, card: Mapping[str, Any], folder: Path, arrays: Collection[str]) -> str:
+    """Copy what the model has beside its networks and `arrays`; return the sha256 of its card.
 
     A training removes the card before it replaces files: if it is still equal to `card`, all that was read belongs to
     one model.
@@ -119,7 +121,7 @@ def _copy_files(model: Path, card: Mapping[str, Any], folder: Path) -> str:
     """
     try:
         for name in card["files"]:
-            if not name.endswith(".keras"):
+            if not name.endswith(".keras") and name not in arrays:
                 shutil.copyfile(model / name, folder / name)
         sha256 = file_sha256(model / CARD)
         changed = read_card(model) != card

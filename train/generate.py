@@ -15,11 +15,14 @@ from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import Config, Generate
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.checks import check_backend
-from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.contract import CaptionWriter, Prompt
 from memeloom.train.decoding.beam import BeamSettings, search_captions
+from memeloom.train.decoding.choosers import Chooser, by_sampling, by_threshold, greedily
 from memeloom.train.decoding.draft import WordFilter, WrittenCaption
-from memeloom.train.decoding.sampling import Chooser, by_sampling, by_threshold, greedily, write_captions
-from memeloom.train.model_folder import NotAModel, load_model, read_card, read_templates
+from memeloom.train.decoding.found import FoundCaptions
+from memeloom.train.decoding.sampling import write_captions
+from memeloom.train.model_folder import NotAModel, read_card, read_templates
+from memeloom.train.runtime import has_runtime, open_captioner
 
 MOST_FREQUENT = 3
 # The template id of captions for a picture.
@@ -33,6 +36,10 @@ _ENCODER = "encoder"
 Write: TypeAlias = Callable[[Sequence[Prompt], int], list[list[WrittenCaption]]]
 
 
+class NothingWritten(MemeloomError):
+    """All captions came out empty, or none was left after words were refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class GeneratedCaption:
     """A caption for a template.
@@ -40,40 +47,44 @@ class GeneratedCaption:
     boxes: one text per box of the template; some may be empty, never all.
     score: geometric mean of the probabilities of the written tokens, 0 to 1. Scores of models with different tokens are
         not comparable.
+    finished: False if the caption was cut off at `generate.max_characters`, after a whole word.
     """
 
     template_id: str
     template_name: str
     boxes: tuple[str, ...]
     score: float
+    finished: bool
 
 
 def generate_captions(
-    config: Config, progress: Progress = SILENT, model: Captioner | None = None
+    config: Config, progress: Progress = SILENT, model: CaptionWriter | None = None
 ) -> list[GeneratedCaption]:
     """Write `generate.captions` different captions for each of `generate.templates`; greedy writes one.
 
-    Model, templates and picture are checked before the backend is loaded. With `generate.boxes` a template may be one
-    that the model never learned; kinds that read its name use that, others write for any template. Searched captions
-    come best first. Captions that are empty, or equal to another of their template, are drawn again, a few times; the
-    progress counts those left out as ``empty`` and ``repeated``, and with `generate.safe` the refused tokens as
+    Keras is loaded only for a model without a runtime; its templates and picture are checked before. With
+    `generate.boxes` a template may be one that the model never learned; kinds that read its name use that, others
+    write for any template. Searched captions come best first. Captions that are empty, unfinished, equal to another of
+    their template, or say something twice are drawn again, a few times; finished ones come first. The progress counts
+    those left out as ``empty`` (or repetitive) and ``repeated``, and with `generate.safe` the refused tokens as
     ``refused``.
 
     Args:
         config: `generate`, and of `dataset` the word lists that `generate.safe` refuses.
         progress: counts captions.
-        model: a loaded model; None loads `generate.model`.
+        model: an open model; None opens `generate.model`.
 
     Raises:
         NotAModel: no model in `generate.model`, or a damaged one.
         ConfigError: an unknown backend, or `generate.image` cannot be read, or the model uses no pictures.
-        MemeloomError: an unknown template, a start text that leaves no box to fill or that the word filter refuses, or
-            only empty captions.
+        NothingWritten: only empty captions.
+        MemeloomError: an unknown template, or a start text that leaves no box to fill or that the word filter refuses.
     """
     settings = config.generate
     if model is None:
-        _check_model(settings)
-        model = load_model(Path(settings.model), progress)
+        if not has_runtime(Path(settings.model)):
+            _check_model(settings)
+        model = open_captioner(Path(settings.model), progress)
     if settings.image is None:
         picture, templates = None, choose_templates(model.templates, settings)
     else:
@@ -103,12 +114,15 @@ def generate_captions(
     )
     progress.finish()
     if not written:
-        raise MemeloomError(f"{settings.model}: {_why_empty(settings, word_filter)}")
-    return [GeneratedCaption(made.template.id, made.template.name, made.texts, made.score) for made in written]
+        raise NothingWritten(f"{settings.model}: {_why_empty(settings, word_filter)}")
+    return [
+        GeneratedCaption(made.template.id, made.template.name, made.texts, made.score, made.finished)
+        for made in written
+    ]
 
 
 def _check_model(settings: Generate) -> None:
-    """Check the model and what is asked of it, as far as that shows without loading the backend."""
+    """Check a model on Keras and what is asked of it, as far as that shows without loading the backend."""
     folder = Path(settings.model)
     card = read_card(folder)
     check_backend()
@@ -118,7 +132,7 @@ def _check_model(settings: Generate) -> None:
         raise NotAModel(f"{folder}: the model cannot be read ({error}); train again") from error
     if settings.image is None:
         choose_templates(known, settings)
-    elif _ENCODER not in card["networks"]:
+    elif _ENCODER not in card["networks"] and not card["settings"].get("pictures"):
         raise _uses_no_pictures(settings, card["model"])
     else:
         _read_picture(settings)
@@ -131,19 +145,18 @@ def _uses_no_pictures(settings: Generate, kind: str) -> ConfigError:
 def _different(
     write: Write, prompts: Sequence[Prompt], most: int, rounds: int
 ) -> tuple[list[list[WrittenCaption]], int]:
-    """Return up to `most` different captions per prompt, none empty; and how many were empty in the last round."""
-    found: list[dict[tuple[str, ...], WrittenCaption]] = [{} for _ in prompts]
-    empty = 0
+    """Return up to `most` different captions per prompt, and how many were not usable in the last round."""
+    found = [FoundCaptions(most) for _ in prompts]
+    unusable = 0
     for _ in range(rounds):
-        lacking = [at for at, captions in enumerate(found) if len(captions) < most]
+        lacking = [at for at, captions in enumerate(found) if captions.lacking]
         if not lacking:
             break
         made = write([prompts[at] for at in lacking], most)
-        empty = sum(caption.empty for captions in made for caption in captions)
+        unusable = sum(not caption.usable for captions in made for caption in captions)
         for at, captions in zip(lacking, made, strict=True):
-            new = [caption for caption in captions if not caption.empty and caption.texts not in found[at]]
-            found[at] |= {caption.texts: caption for caption in new}
-    return [list(captions.values())[:most] for captions in found], empty
+            found[at].add(captions)
+    return [captions.best() for captions in found], unusable
 
 
 def _why_empty(settings: Generate, word_filter: WordFilter | None) -> str:
@@ -223,7 +236,7 @@ def templates_by_text(templates: Sequence[DatasetTemplate], *folds: Callable[[st
     }
 
 
-def _normalized_start(model: Captioner, templates: Sequence[DatasetTemplate], settings: Generate) -> str:
+def _normalized_start(model: CaptionWriter, templates: Sequence[DatasetTemplate], settings: Generate) -> str:
     """Return the start text in the letters that the model learned; it leaves a box to fill in every template."""
     start, most = model.normalize(settings.start), settings.max_characters
     if len(start) >= most:
@@ -235,7 +248,7 @@ def _normalized_start(model: Captioner, templates: Sequence[DatasetTemplate], se
 
 
 def open_method(
-    model: Captioner, settings: Generate, rng: np.random.Generator, word_filter: WordFilter | None = None
+    model: CaptionWriter, settings: Generate, rng: np.random.Generator, word_filter: WordFilter | None = None
 ) -> Write:
     """Return a function that writes with `model` by the method that `settings` name.
 

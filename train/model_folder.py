@@ -3,6 +3,7 @@
 | file | holds |
 | --- | --- |
 | `NAME.keras` | a network and its weights, without the optimizer; most kinds have one |
+| `table.npy`, `weights.npz` | of `causal`: the weights again, for its runtime without Keras |
 | `vocabulary.json` and the like | what the kind needs besides, such as the characters in the order of their numbers |
 | `pictures.npy` and the like | an array that it needs besides |
 | `templates.json` | the templates it learned: ids, names, text boxes and where they stand |
@@ -16,9 +17,11 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeGuard, get_args
+from types import MappingProxyType
+from typing import IO, Any, Final, TypeGuard, get_args
 
 import numpy as np
 
@@ -30,15 +33,18 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.checks import load_backend
 from memeloom.train.contract import Captioner, KindName, ModelParts, open_kind
+from memeloom.train.runtime_folder import read_content
 
 CARD = "model.json"
 KIND = "memeloom model"
-VERSION = 2
+VERSION = 3
 _TEMPLATES = "templates.json"
 _METRICS = "metrics.json"
 _CONFIG = "config.yaml"
-_ARRAY = ".npy"
+_ARRAY, _ARRAYS = ".npy", ".npz"
 _NEW = ".new"
+# Modules with a function `runtime_arrays(model)`.
+_ARRAYS_OF: Final[Mapping[KindName, str]] = MappingProxyType({"causal": "memeloom.train.causal.runtime"})
 
 
 class NotAModel(MemeloomError):
@@ -84,13 +90,14 @@ def _put_in_place(new: Path, folder: Path) -> None:
 def _write_files(folder: Path, model: Captioner, metrics: Mapping[str, Any], config: Config) -> None:
     for name, network in model.networks.items():
         with atomic_file(folder / f"{name}.keras") as stream:
-            stream.write(_network_bytes(network))
-    for name, content in model.files.items():
-        _write_content(folder / name, content)
+            _write_network(stream, network)
+    arrays = runtime_arrays(model)
+    for name, content in {**model.files, **arrays}.items():
+        write_content(folder / name, content)
     write_json(folder / _TEMPLATES, [template.model_dump(mode="json") for template in model.templates])
     write_json(folder / _METRICS, dict(metrics))
     write_config(folder / _CONFIG, config)
-    names = [*(f"{name}.keras" for name in model.networks), *model.files, _TEMPLATES, _METRICS, _CONFIG]
+    names = [*(f"{name}.keras" for name in model.networks), *model.files, *arrays, _TEMPLATES, _METRICS, _CONFIG]
     card = {
         "kind": KIND,
         "version": VERSION,
@@ -118,7 +125,7 @@ def load_model(folder: Path, progress: Progress = SILENT) -> Captioner:
     kind = open_kind(card["model"])
     try:
         networks = {name: keras.saving.load_model(folder / f"{name}.keras", compile=False) for name in card["networks"]}
-        files = {name: _read_content(folder / name) for name in card["content"]}
+        files = {name: read_content(folder / name) for name in card["content"]}
         return kind.load(ModelParts(networks, card["settings"], files, read_templates(folder)))
     except Exception as error:
         # A full device does not mean a damaged model.
@@ -135,8 +142,10 @@ def read_templates(folder: Path) -> tuple[DatasetTemplate, ...]:
     return tuple(DatasetTemplate.model_validate(template) for template in templates)
 
 
-def read_card(folder: Path) -> Mapping[str, Any]:
-    """Read the card of the model in `folder` and check the sha256 of every file that it lists.
+def read_card(folder: Path, *, check: Callable[[str], bool] = lambda _: True) -> Mapping[str, Any]:
+    """Read the card of the model in `folder` and check the sha256 of the files that it lists.
+
+    check: takes a file name; returns False for a file whose content does not matter. Default: every one does.
 
     Raises:
         NotAModel: there is none, it is of another version, a file is missing or altered, or the card lists too few
@@ -151,12 +160,14 @@ def read_card(folder: Path) -> Mapping[str, Any]:
         raise NotAModel(f"{path}: cannot be read ({error}); train again") from error
     if not isinstance(card, dict) or card.get("kind") != KIND:
         raise NotAModel(f"{path}: not the card of a memeloom model")
+    if card.get("model") == "gpt2":
+        raise NotAModel(f"{path}: gpt2 is now train.model=hub, which reads the same presets; train again")
     if card.get("version") != VERSION:
         raise NotAModel(f"{path}: version {card.get('version')}, expected {VERSION}; train again")
     fault = _fault(card)
     if fault:
         raise NotAModel(f"{path}: {fault}; train again")
-    _check_files(folder, card["files"])
+    check_files(folder, {name: sha256 for name, sha256 in card["files"].items() if check(name)}, CARD)
     return card
 
 
@@ -184,36 +195,42 @@ def _are_texts(values: Any) -> TypeGuard[Iterable[str]]:
     )
 
 
-def _check_files(folder: Path, files: Mapping[str, str]) -> None:
+def check_files(folder: Path, files: Mapping[str, str], listed_in: str) -> None:
+    """Check that each file has its sha256. Raises NotAModel."""
     for name, sha256 in files.items():
         try:
             found = file_sha256(folder / name)
         except OSError:
             raise NotAModel(f"{folder / name}: missing; train again") from None
         if found != sha256:
-            raise NotAModel(f"{folder / name}: damaged (its sha256 is not the one of {CARD}); train again")
+            raise NotAModel(f"{folder / name}: damaged (its sha256 is not the one of {listed_in}); train again")
 
 
-def _write_content(path: Path, content: Any) -> None:
-    if path.suffix != _ARRAY:
+def write_content(path: Path, content: Any) -> None:
+    """Write an array (``.npy``), arrays by name (``.npz``), or a JSON value; see `read_content`."""
+    if path.suffix not in (_ARRAY, _ARRAYS):
         write_json(path, content)
         return
     with atomic_file(path) as stream:
-        np.save(stream, content, allow_pickle=False)
+        if path.suffix == _ARRAY:
+            np.save(stream, content, allow_pickle=False)
+        else:
+            np.savez(stream, allow_pickle=False, **content)
 
 
-def _read_content(path: Path) -> Any:
-    if path.suffix != _ARRAY:
-        return json.loads(path.read_text(encoding="utf-8"))
-    # `np.load` would accept an archive of arrays, too.
-    with path.open("rb") as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False)
+def runtime_arrays(model: Captioner) -> Mapping[str, Any]:
+    """Return the weights that the kind's runtime reads, by file name; {} if it reads none."""
+    if model.kind not in _ARRAYS_OF:
+        return {}
+    arrays: Mapping[str, Any] = import_module(_ARRAYS_OF[model.kind]).runtime_arrays(model)
+    return arrays
 
 
-def _network_bytes(network: Any) -> bytes:
+def _write_network(stream: IO[bytes], network: Any) -> None:
     from memeloom.train.backend import keras
 
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "network.keras"
         keras.saving.save_model(network, path, include_optimizer=False)
-        return path.read_bytes()
+        with path.open("rb") as saved:
+            shutil.copyfileobj(saved, stream)

@@ -11,8 +11,9 @@ from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.decoding.beam import BeamSettings, search_captions
+from memeloom.train.decoding.choosers import greedily
 from memeloom.train.decoding.draft import WrittenCaption
-from memeloom.train.decoding.sampling import greedily, write_captions
+from memeloom.train.decoding.sampling import write_captions
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
 
 WORDS = ("a", "b", " ", SEPARATOR)
@@ -56,7 +57,7 @@ def test_an_exhaustive_beam_finds_the_best_of_all_captions(boxes: int, start: st
     assert len(expected) >= 7
     assert [made.texts for made in found] == [texts for texts, _, _ in expected]
     assert [made.score for made in found] == pytest.approx([score for _, _, score in expected], rel=1e-5)
-    assert not any(made.cut for made in found)
+    assert all(made.finished for made in found)
 
 
 def test_beam_search_finds_the_best_captions_of_a_convnet() -> None:
@@ -138,11 +139,11 @@ def test_the_captions_of_a_search_are_distinct_and_not_empty() -> None:
 def test_truncated_captions_rank_below_complete_ones() -> None:
     model = table(("a", SEPARATOR), [[0.98, 0.02], [0.5, 0.5], [0.9, 0.1]])
     (found,) = search(model, [Prompt(template(1))], BeamSettings(4, 0.0), captions=4, most=3)
-    assert [(made.texts, made.cut, made.empty) for made in found] == [
-        (("a",), False, False),
-        (("aa",), False, False),
-        (("aaa",), True, False),
-        (("",), False, True),
+    assert [(made.texts, made.finished, made.empty) for made in found] == [
+        (("a",), True, False),
+        (("aa",), True, False),
+        (("aaa",), False, False),
+        (("",), True, True),
     ]
 
 

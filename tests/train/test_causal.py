@@ -19,7 +19,8 @@ from memeloom.train.causal.packing import CaptionPictures, PackedBatches
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.corpus import Captions, open_dataset
-from memeloom.train.decoding.sampling import by_threshold, write_captions
+from memeloom.train.decoding.choosers import by_threshold
+from memeloom.train.decoding.sampling import write_captions
 from memeloom.train.fit import train_model
 from memeloom.train.model_folder import load_model
 from tests.train.decoding_checks import check_character_model
@@ -193,6 +194,7 @@ def model(trained_causal: Config) -> Captioner:
     return load_model(Path(trained_causal.train.output))
 
 
+@pytest.mark.soak
 def test_training_and_decoding_with_xla_give_what_they_give_without(
     toy: Toy, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -24,7 +24,7 @@ def test_template_codes_are_stable() -> None:
 
 def test_characters_are_numbered_by_frequency_from_one() -> None:
     alphabet = Alphabet.of("et 7|é")
-    assert alphabet.characters == (*"et 7|é", *"012345689"), "with the characters of prefixes, each once"
+    assert alphabet.characters == (*"et 7|é", *"012345689\n"), "with the characters of prefixes and the end, each once"
     assert alphabet.encode("teO").tolist() == [2, 1]
     assert alphabet.decode(alphabet.encode("t☃ tét|\0")) == "t tét|"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from memeloom.train.decoding.sampling import Chooser, by_sampling, by_threshold, greedily
+from memeloom.train.decoding.choosers import Chooser, by_sampling, by_threshold, greedily
 
 SCORES = np.array([0.05, 0.5, 0.15, 0.3], np.float32)
 BEST = (0, 1, 0, 0)

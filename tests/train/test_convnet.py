@@ -15,12 +15,13 @@ from memeloom.dataset.formats.packed import DamagedRecords
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.schema import Split
 from memeloom.dataset.vocabulary import read_vocabulary
-from memeloom.train.characters import Alphabet, prefix
+from memeloom.train.characters import END, Alphabet, prefix
 from memeloom.train.contract import Prompt
 from memeloom.train.convnet.examples import batch_of
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.corpus import Captions, read_captions
-from memeloom.train.decoding.sampling import by_threshold, write_captions
+from memeloom.train.decoding.choosers import by_threshold
+from memeloom.train.decoding.sampling import write_captions
 
 Example: TypeAlias = tuple[tuple[int, ...], int]
 LENGTH = 40
@@ -41,7 +42,7 @@ def one_by_one(captions: list[tuple[str, tuple[str, ...]]], alphabet: Alphabet) 
     """All examples as the article describes them."""
     examples = []
     for template, boxes in captions:
-        text = "".join(f"{box}|" for box in boxes)
+        text = "|".join(boxes) + END
         for at, character in enumerate(text):
             so_far = text[:at]
             seen = prefix(template, so_far.count("|")) + so_far[max(0, at - ROOM_FOR_TEXT) :]

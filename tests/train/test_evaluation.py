@@ -22,7 +22,7 @@ from memeloom.configs.outputs import write_text
 from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import Manifest, read_manifest
-from memeloom.train.characters import Alphabet
+from memeloom.train.characters import END, Alphabet
 from memeloom.train.contract import Captioner, KindName, open_kind
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.corpus import open_dataset
@@ -47,7 +47,7 @@ TRAIN += [
 ]
 TEST: Rows = [("1", ("make", f"all the {what} {when}")) for what in ("memes", "bugs") for when in ("now", "later")]
 TEST += [("2", ("one does not simply", f"{what} it")) for what in ("walk", "read", "like", "want")]
-TEXTS = ["".join(f"{box}|" for box in boxes) for _, boxes in TEST]
+TEXTS = ["|".join(boxes) + END for _, boxes in TEST]
 
 
 @pytest.fixture

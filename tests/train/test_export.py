@@ -19,8 +19,9 @@ from memeloom.train.causal.model import CausalCaptioner
 from memeloom.train.causal.packing import PackedBatches
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.corpus import open_dataset
-from memeloom.train.export import EXPORT_FORMATS, MANIFEST, export_model, lookup, template_names
+from memeloom.train.export import EXPORT_FORMATS, export_model, lookup, template_names
 from memeloom.train.model_folder import CARD, load_model
+from memeloom.train.runtime import EXPORT
 from tests.train.picture_dataset import train_on_pictures
 from tests.train.writing_table import template
 
@@ -153,9 +154,9 @@ def test_each_export_replaces_another_and_lists_all_its_files(folder: Path, tmp_
     output = tmp_path / "served"
     for name in EXPORT_FORMATS:
         summary = export_model(folder, output, name)
-        about = json.loads((output / MANIFEST).read_text())
+        about = json.loads((output / EXPORT).read_text())
         files = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
-        assert files == {MANIFEST, *about["files"]}
+        assert files == {EXPORT, *about["files"]}
         assert summary.counts["files"] == len(files)
         assert all(file_sha256(output / path) == sha256 for path, sha256 in about["files"].items())
         assert about["networks"]["convnet"]["inputs"] == [{"name": "characters", "shape": [None, 48], "dtype": "int32"}]

@@ -38,7 +38,7 @@ def keep(folder: Path, letters: str, likely: str = "") -> Path:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return keep(tmp_path_factory.mktemp("model"), "abcdefgh |")
+    return keep(tmp_path_factory.mktemp("model"), "abcdefgh |", likely="gh|")
 
 
 def settings(model: Path, *more: str, **changes: Any) -> Config:

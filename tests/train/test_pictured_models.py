@@ -16,7 +16,8 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.reader import resize_square
 from memeloom.train.contract import ALL_BOXES, Prompt
 from memeloom.train.corpus import open_dataset
-from memeloom.train.decoding.sampling import greedily, write_captions
+from memeloom.train.decoding.choosers import greedily
+from memeloom.train.decoding.sampling import write_captions
 from memeloom.train.export import export_model
 from memeloom.train.generate import generate_captions
 from memeloom.train.model_folder import load_model

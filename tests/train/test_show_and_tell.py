@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from memeloom.train.backend import keras
 from memeloom.train.show_and_tell.batches import Rows, Texts
-from memeloom.train.show_and_tell.model import PictureState, decoder_steps
+from memeloom.train.show_and_tell.decoding import PictureState
+from memeloom.train.show_and_tell.model import decoder_steps
 from memeloom.train.show_and_tell.network import Decoder, build_decoder, fit_statistics
 from memeloom.train.show_and_tell.words import END, UNKNOWN, Words, spacing_nats, unusual_spaces
 

@@ -164,7 +164,7 @@ def generating(config: Config, **changes: Any) -> Config:
 
 def test_captions_consist_of_learned_words(trained_convnet: Config) -> None:
     made = generate_captions(generating(trained_convnet, captions=4, min_score=0.5))
-    assert len(made) >= 6  # the toy language has few captions per template, and duplicates are left out
+    assert len(made) >= 4  # the toy language has few captions per template, and duplicates are left out
     simply = [caption.boxes[0] for caption in made if caption.template_id == "one-does-not-simply"]
     assert "one does not simply" in simply
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from memeloom.configs.load import load_config
+from memeloom.dataset.steps.profanity import WordList
 from memeloom.train.backend import keras
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
-from memeloom.train.decoding.draft import WrittenCaption, rows_to_keep
-from memeloom.train.decoding.sampling import by_sampling, write_captions
+from memeloom.train.decoding.choosers import by_sampling
+from memeloom.train.decoding.draft import WordFilter, WrittenCaption, rows_to_keep
+from memeloom.train.decoding.sampling import write_captions
 from memeloom.train.generate import open_method
 from tests.train.decoding_checks import check_character_model
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
@@ -38,7 +40,7 @@ def test_captions_are_sampled_with_their_probabilities() -> None:
     made = sampled(model, prompts * 6000, 5)
     assert len(set(model.steps)) > 2
     for at, prompt in enumerate(prompts):
-        found = Counter(caption.texts for caption in made[at::2] if not caption.cut)
+        found = Counter(caption.texts for caption in made[at::2] if caption.finished)
         expected: Counter[tuple[str, ...]] = Counter()
         for tokens, likelihood in model.every_caption(prompt, 5):
             expected[tuple((prompt.start + model.text(tokens)).split(SEPARATOR)[:-1])] += float(np.exp(likelihood))  # type: ignore[assignment]
@@ -54,7 +56,7 @@ def test_the_score_is_the_geometric_mean_of_token_probabilities() -> None:
         tuple((prompt.start + model.text(tokens)).split(SEPARATOR)[:-1]): np.exp(likelihood / len(tokens))
         for tokens, likelihood in model.every_caption(prompt, 6)
     }
-    made = [caption for caption in sampled(model, [prompt] * 50, 6) if not caption.cut]
+    made = [caption for caption in sampled(model, [prompt] * 50, 6) if caption.finished]
     assert len(made) > 5
     assert [caption.score for caption in made] == pytest.approx([by_texts[caption.texts] for caption in made])
 
@@ -63,14 +65,14 @@ def test_a_caption_is_cut_at_max_characters() -> None:
     model = TableCaptioner(("a", "bb", SEPARATOR), {"61533": np.log(np.full((1, 4, 3), 1 / 3, np.float32))})
     made = sampled(model, [Prompt(template(2))] * 300, 4)
     assert all(len("|".join(caption.texts).rstrip("|")) <= 4 for caption in made)
-    assert {caption.texts for caption in made if caption.cut} >= {("aaaa", ""), ("aaa", ""), ("bbbb", "")}
-    assert not next(caption for caption in made if caption.texts == ("bb", "")).cut
+    assert {caption.texts for caption in made if not caption.finished} >= {("aaaa", ""), ("aaa", ""), ("bbbb", "")}
+    assert next(caption for caption in made if caption.texts == ("bb", "")).finished
 
 
 def test_nothing_is_written_when_the_start_text_fills_all_boxes() -> None:
     model = TableCaptioner.drawn(WORDS, 3)
     (made,) = sampled(model, [Prompt(template(2), "a|b|")], 20)
-    assert (made.texts, made.cut, model.steps) == (("a", "b"), False, [])
+    assert (made.texts, made.finished, model.steps) == (("a", "b"), True, [])
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -89,7 +91,7 @@ def test_every_method_calls_the_network_once_a_character(method: str, monkeypatc
     write = open_method(model, settings, np.random.default_rng(1))
     captions = 1 if method == "greedy" else 3
     made = write([Prompt(template(boxes), start) for boxes in (2, 3)] * 2, captions)
-    assert all(len(found) == captions for found in made)
+    assert all(made)
     assert all(caption.texts[0] == "ab c" for found in made for caption in found)
     # One call a character, for all captions together.
     assert 0 < len(calls) <= 24 - len(start)
@@ -111,3 +113,42 @@ def test_the_batch_is_halved_when_half_of_it_suffices() -> None:
     fewer = rows_to_keep(np.array([False, True, False, False]), rows=5)
     assert fewer is not None
     assert fewer.tolist() == [1, 0]
+
+
+def test_finished_rows_are_dropped_at_once_where_nothing_is_compiled() -> None:
+    wanted = np.ones(64, bool)
+    wanted[:3] = False
+    assert rows_to_keep(wanted, any_number=True) is None
+    wanted[40] = False
+    kept = rows_to_keep(wanted, any_number=True)
+    assert kept is not None
+    assert kept.tolist() == [row for row in range(3, 64) if row != 40]
+
+
+def test_what_is_drawn_does_not_depend_on_when_finished_rows_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = TableCaptioner.drawn(["a", "b", "|"], seed=3)
+    prompts = [Prompt(template(1 + row % 3)) for row in range(40)]
+    written = []
+    for compiled in (True, False):
+        monkeypatch.setattr(TableCaptioner, "compiled", compiled)
+        rng = np.random.default_rng(1)
+        written.append(write_captions(model, prompts, by_sampling(), max_characters=30, rng=rng))
+    assert written[0] == written[1]
+
+
+def test_characters_are_written_alike_as_arrays_and_as_drafts() -> None:
+    """A filter that refuses nothing makes drafts of them."""
+    model = tiny_convnet()
+    prompts = [
+        Prompt(template(boxes), start) for boxes in (1, 2, 3) for start in ("", "ab", "ab|" if boxes > 1 else "")
+    ]
+    filters = (None, WordFilter(WordList((), (), ("zzz",)), model))
+    as_arrays, as_drafts = (
+        write_captions(
+            model, prompts, by_sampling(), max_characters=20, rng=np.random.default_rng(1), word_filter=word_filter
+        )
+        for word_filter in filters
+    )
+    assert [made.texts for made in as_arrays] == [made.texts for made in as_drafts]
+    assert [made.finished for made in as_arrays] == [made.finished for made in as_drafts]
+    assert [made.score for made in as_arrays] == pytest.approx([made.score for made in as_drafts], rel=1e-6)

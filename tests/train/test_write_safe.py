@@ -10,8 +10,9 @@ from memeloom.configs.load import load_config
 from memeloom.dataset.steps.profanity import WordList
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.decoding.beam import BeamSettings, search_captions
+from memeloom.train.decoding.choosers import greedily
 from memeloom.train.decoding.draft import WordFilter, WrittenCaption
-from memeloom.train.decoding.sampling import greedily, write_captions
+from memeloom.train.decoding.sampling import write_captions
 from memeloom.train.generate import open_method
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
 
@@ -51,7 +52,7 @@ def test_the_next_best_token_replaces_one_that_completes_a_denied_word(zebra: Wo
     assert write(model, None).texts == ("zebra",)
     word_filter = WordFilter(zebra, model)
     made = write(model, word_filter)
-    assert (made.texts, made.cut) == (("zebrat",), False)
+    assert (made.texts, made.finished) == (("zebrat",), True)
     assert word_filter.refused == 3
 
 
@@ -70,7 +71,7 @@ def test_a_denied_word_at_the_character_limit_is_refused(zebra: WordList) -> Non
 def test_a_caption_without_an_allowed_continuation_is_empty(zebra: WordList) -> None:
     model = spelled({" ": 1.0})
     made = write(model, WordFilter(zebra, model))
-    assert (made.empty, made.cut) == (True, True)
+    assert (made.empty, made.finished) == (True, False)
 
 
 def test_word_tokens_are_refused_at_once(zebra: WordList) -> None:

@@ -32,6 +32,7 @@ class TableCaptioner:
 
     kind: ClassVar[KindName] = "causal"
     unit: ClassVar[str] = "word"
+    compiled: ClassVar[bool] = True
     uses_pictures = False
     separator = SEPARATOR
     networks: Mapping[str, Any] = {}

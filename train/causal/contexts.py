@@ -16,6 +16,7 @@ from memeloom.train.characters import Alphabet
 Hashes = NDArray[np.uint32]
 BASE = np.uint32(0x01000193)
 _INVERSE = np.uint32(pow(0x01000193, -1, 2**32))
+_FIFTEEN = np.uint32(15)
 SPREAD, MIX, LAST = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 ORDERS = 7
 FARTHEST = 63
@@ -146,18 +147,36 @@ def table_rows(bits: int, characters: int) -> int:
 
 def context_rows(reading: ContextState, bits: int, characters: int) -> NDArray[np.int32]:
     """Return the table row of every context, (rows, 16); each context has its own part of the table."""
-    last, chain = reading.last, [np.zeros_like(reading.word)]
-    for character in last:
-        chain.append(_mixed(chain[-1], character))
+    # One array is filled, in the order of `NAMES`: a step of one caption takes as long as NumPy's calls do.
+    last, contexts = reading.last, np.empty((len(_COLUMNS), len(reading.word)), np.uint32)
+    value = np.zeros_like(reading.word)
+    third = value
+    for back, character in enumerate(last + np.uint32(1)):
+        # As `_mixed`.
+        value = value * SPREAD
+        value += character
+        value *= MIX
+        value ^= value >> _FIFTEEN
+        if back:
+            contexts[back - 1] = value
+        if back == 2:
+            third = value
     template = _mixed(reading.template, reading.number)
-    place = np.minimum(reading.place, FARTHEST)
-    on_template = _mixed(np.stack([chain[3], chain[5], reading.box, reading.word, place]), template)
-    two = _mixed(reading.word, reading.word_before)
-    three = _mixed(two, reading.word_before_that)
-    contexts = np.stack([*chain[2:], template, *on_template[:2], reading.word, two, three, *on_template[2:]])
+    contexts[6], contexts[7], contexts[8], contexts[9] = template, third, contexts[3], reading.word
+    contexts[10] = _mixed(reading.word, reading.word_before)
+    contexts[11] = _mixed(contexts[10], reading.word_before_that)
+    contexts[12], contexts[13] = reading.box, reading.word
+    np.minimum(reading.place, FARTHEST, out=contexts[14])
+    for on_template in (contexts[7:9], contexts[12:]):
+        on_template[:] = _mixed(on_template, template)
     away, first = parts(bits)
-    rows = (_mixed(contexts, _COLUMNS) * LAST >> away).astype(np.int32) + first + np.int32(characters + 2)
-    return np.concatenate([last[:1].astype(np.int32) + 1, rows]).T
+    rows = np.empty((len(value), len(NAMES)), np.int32)
+    np.add(last[0], 1, out=rows[:, 0], casting="unsafe")
+    hashed = _mixed(contexts, _COLUMNS)
+    hashed *= LAST
+    hashed >>= away
+    np.add(hashed.view(np.int32), first + np.int32(characters + 2), out=rows[:, 1:].T)
+    return rows
 
 
 @lru_cache
@@ -174,9 +193,11 @@ def random_numbers(characters: Hashes) -> Hashes:
 
 
 def _mixed(one: Hashes, other: Hashes | np.uint32) -> Hashes:
-    value = (one * SPREAD + other + np.uint32(1)) * MIX
-    mixed: Hashes = value ^ (value >> np.uint32(15))
-    return mixed
+    value: Hashes = one * SPREAD + other
+    value += np.uint32(1)
+    value *= MIX
+    value ^= value >> _FIFTEEN
+    return value
 
 
 def _after_last(found: NDArray[np.bool_]) -> NDArray[np.int64]:

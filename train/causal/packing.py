@@ -19,6 +19,7 @@ from memeloom.train.causal.contexts import (
     read_all,
     table_rows,
 )
+from memeloom.train.causal.decoding import template_numbers
 from memeloom.train.corpus import Captions, shuffled
 
 # From the second pass on, a context that occurs n times is dropped with probability _RARE / n. Otherwise the network
@@ -153,11 +154,6 @@ class PackedBatches:
             fitting = int(np.searchsorted(ends, before + self._length, side="right"))
             begins.append(min(fitting, begins[-1] + self._most))
         return order, np.array(begins)
-
-
-def template_numbers(rows: NDArray[Any], known: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
-    """Return the network's number of each template: 1 + row, or `UNKNOWN_TEMPLATE` if it is not among `known`."""
-    return np.where(np.isin(rows, known), rows.astype(np.int64) + 1, UNKNOWN_TEMPLATE)
 
 
 def fill(

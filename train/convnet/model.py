@@ -1,6 +1,6 @@
 """Training, decoding and scoring of the article's network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,55 +10,43 @@ from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import ACCELERATED, compiled, keras, padded_rows
-from memeloom.train.characters import MAX_BOXES, PREFIX_WIDTH, Alphabet
-from memeloom.train.contract import Batch, CaptionScores, KindName, ModelParts, Prompt, TrainingTask
-from memeloom.train.convnet.examples import batch_of, compose, inputs_at
+from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Batch, CaptionScores, ModelParts, TrainingTask
+from memeloom.train.convnet.decoding import LEAST, VOCABULARY, ConvnetWriter
+from memeloom.train.convnet.examples import batch_of, inputs_at
 from memeloom.train.corpus import Captions, Dataset
 
 _NETWORK = "convnet"
-_VOCABULARY = "vocabulary.json"
 _BATCH = 512
-_LEAST = 1e-12
 
 
-class ConvnetCaptioner:
-    """Writes a caption character by character, with one call per character for all rows."""
+class ConvnetCaptioner(ConvnetWriter):
+    """Writes a caption character by character, on Keras."""
 
-    kind: ClassVar[KindName] = "convnet"
-    unit: ClassVar[str] = "character"
-    uses_pictures = False
+    compiled: ClassVar[bool] = True
 
     def __init__(
         self, network: Any, alphabet: Alphabet, templates: tuple[DatasetTemplate, ...], separator: str
     ) -> None:
-        self.network, self.alphabet, self.templates, self.separator = network, alphabet, templates, separator
-        self.networks: Mapping[str, Any] = {_NETWORK: network}
-        self.settings: Mapping[str, Any] = {"separator": separator}
-        self.files: Mapping[str, Any] = {_VOCABULARY: list(alphabet.characters)}
-        self.boxes_closed = np.array([character == separator for character in alphabet.characters], np.int64)
         # XLA's convolutions are 7 times slower on a CPU than TensorFlow's own (`make bench-train`).
         self.probabilities = compiled(
             lambda inputs: network(inputs, training=False), variables=network.variables, xla=ACCELERATED
         )
-        self.following = compiled(
-            lambda inputs: keras.ops.log(keras.ops.maximum(network(inputs, training=False), _LEAST)),
+        logs = compiled(
+            lambda inputs: keras.ops.log(keras.ops.maximum(network(inputs, training=False), LEAST)),
             variables=network.variables,
             xla=ACCELERATED,
         )
 
-    @property
-    def sequence_length(self) -> int:
-        """Length of the network's input in characters."""
-        return int(self.network.input_shape[1])
+        def following(inputs: NDArray[np.int32]) -> NDArray[np.float32]:
+            found: NDArray[np.float32] = np.asarray(logs(inputs[padded_rows(len(inputs))]))
+            return found[: len(inputs)]
 
-    def normalize(self, start: str) -> str:
-        return self.alphabet.normalize(start)
-
-    def start_decoding(self, prompts: Sequence[Prompt]) -> "ConvnetState":
-        return ConvnetState(self, prompts)
-
-    def text(self, tokens: Sequence[int]) -> str:
-        return self.alphabet.decode([token + 1 for token in tokens])
+        super().__init__(following, int(network.input_shape[1]), alphabet, templates, separator)
+        self.network = network
+        self.networks: Mapping[str, Any] = {_NETWORK: network}
+        self.settings: Mapping[str, Any] = {"separator": separator}
+        self.files: Mapping[str, Any] = {VOCABULARY: list(alphabet.characters)}
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         begin, end = int(captions.starts[first]), int(captions.starts[last])
@@ -70,50 +58,11 @@ class ConvnetCaptioner:
             scores = np.asarray(self.probabilities(inputs))[: end - at]
             labels = captions.characters[at : min(at + _BATCH, end)].astype(np.int64) - 1
             chosen = scores[np.arange(len(labels)), labels]
-            likelihood[at - begin : at - begin + len(labels)] = np.log(np.maximum(chosen, _LEAST))
+            likelihood[at - begin : at - begin + len(labels)] = np.log(np.maximum(chosen, LEAST))
             right[at - begin : at - begin + len(labels)] = scores.argmax(axis=1) == labels
         starts = captions.starts[first:last] - begin
         lengths = captions.lengths_of(slice(first, last))
         return CaptionScores(np.add.reduceat(likelihood, starts), lengths, np.add.reduceat(right, starts), lengths)
-
-
-class ConvnetState:
-    """See `memeloom.train.contract.DecodingState`; keeps the ends of the texts, which the network reads."""
-
-    def __init__(self, model: ConvnetCaptioner, prompts: Sequence[Prompt]) -> None:
-        self._model = model
-        self._separator = int(np.flatnonzero(model.boxes_closed)[0]) + 1
-        most = min(
-            max(max(prompt.template.boxes, 1 + prompt.start.count(model.separator)) for prompt in prompts), MAX_BOXES
-        )
-        self._prefixes = model.alphabet.prefixes([prompt.template.id for prompt in prompts], most)
-        self._prompt = np.arange(len(prompts))
-        self._tails = np.zeros((len(prompts), model.sequence_length - PREFIX_WIDTH), np.uint16)
-        self._seen = np.zeros(len(prompts), np.int64)
-        self._box = np.array([prompt.start.count(model.separator) for prompt in prompts])
-        for row, prompt in enumerate(prompts):
-            text = model.alphabet.encode(prompt.start)[-self._tails.shape[1] :]
-            self._tails[row, self._tails.shape[1] - len(text) :] = text
-            self._seen[row] = len(text)
-
-    def log_probs(self) -> NDArray[np.float32]:
-        rows = len(self._tails)
-        padded = padded_rows(rows)
-        box = np.minimum(self._box, self._prefixes.shape[1] - 1)
-        prefixes = self._prefixes[self._prompt[padded], box[padded]]
-        inputs = compose(prefixes, self._tails[padded], self._seen[padded])
-        logs: NDArray[np.float32] = np.asarray(self._model.following(inputs))
-        return logs[:rows]
-
-    def append(self, tokens: NDArray[np.int64]) -> None:
-        self._tails[:, :-1] = self._tails[:, 1:]
-        self._tails[:, -1] = tokens + 1
-        self._seen = np.minimum(self._seen + 1, self._tails.shape[1])
-        self._box = self._box + (tokens + 1 == self._separator)
-
-    def select(self, rows: NDArray[np.int64]) -> None:
-        self._prompt, self._tails = self._prompt[rows], self._tails[rows]
-        self._seen, self._box = self._seen[rows], self._box[rows]
 
 
 def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:  # noqa: ARG001
@@ -148,7 +97,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
 
 def load(parts: ModelParts) -> ConvnetCaptioner:
     """Restore a trained model; see `Kind.load`."""
-    alphabet = Alphabet(tuple(parts.files[_VOCABULARY]))
+    alphabet = Alphabet(tuple(parts.files[VOCABULARY]))
     return ConvnetCaptioner(parts.networks[_NETWORK], alphabet, parts.templates, parts.settings["separator"])
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.contract import CaptionWriter, Prompt
+from memeloom.train.decoding.choosers import passing
 from memeloom.train.decoding.draft import MAX_REFUSALS, Draft, WordFilter, WrittenCaption, rows_to_keep
-from memeloom.train.decoding.sampling import MAX_ROWS, passing
+from memeloom.train.decoding.sampling import MAX_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class BeamSettings:
 
 
 def search_captions(
-    model: Captioner,
+    model: CaptionWriter,
     prompts: Sequence[Prompt],
     settings: BeamSettings,
     *,
@@ -40,8 +41,8 @@ def search_captions(
 ) -> list[list[WrittenCaption]]:
     """Return the best `captions` with different texts for each of `prompts`, best first; fewer if no more are found.
 
-    Complete captions come before those cut off at `max_characters`, and empty ones last. Beams that the filter refuses
-    are dropped. The search for a prompt ends
+    Finished captions come before those cut off at `max_characters`, and those that are not usable last. Beams that the
+    filter refuses are dropped. The search for a prompt ends
 
     - when no open beam can beat the worst of the best `captions` complete ones, however long it grows, or
     - in method 3, when the complete captions have taken the places of all beams, or
@@ -57,7 +58,7 @@ def search_captions(
     return found
 
 
-def _search_batch(model: Captioner, searches: list["_PromptSearch"], width: int) -> None:
+def _search_batch(model: CaptionWriter, searches: list["_PromptSearch"], width: int) -> None:
     state = model.start_decoding([search.prompt for search in searches])
     state.select(np.repeat(np.arange(len(searches)), width))
     # The search of each group of rows.
@@ -75,7 +76,7 @@ def _search_batch(model: Captioner, searches: list["_PromptSearch"], width: int)
         going = np.array([not searches[number].is_over for number in at])
         if not going.any():
             break
-        if (kept := rows_to_keep(going, width)) is not None:
+        if (kept := rows_to_keep(going, width, any_number=not model.compiled)) is not None:
             at, going, parents, tokens = at[kept], going[kept], parents[kept], tokens[kept]
         if kept is not None or (parents.ravel() != np.arange(parents.size)).any():
             state.select(parents.ravel())
@@ -107,7 +108,7 @@ class _PromptSearch:
         if self._settings.min_score is not None:
             return len(self._finished) >= self._settings.width
         complete = sorted(
-            (score for score, made in self._finished.values() if not made.cut and not made.empty), reverse=True
+            (score for score, made in self._finished.values() if made.finished and made.usable), reverse=True
         )
         if len(complete) < self._captions:
             return False
@@ -178,4 +179,4 @@ class _PromptSearch:
 
     @staticmethod
     def _rank(score: float, made: WrittenCaption) -> tuple[bool, bool, float]:
-        return made.empty, made.cut, -score
+        return not made.usable, not made.finished, -score

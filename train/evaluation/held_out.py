@@ -34,7 +34,7 @@ class HeldOut:
         return self.manifest.templates
 
     def texts(self, rows: NDArray[np.int64]) -> list[str]:
-        """Return the texts of the captions `rows`, every box followed by the separator."""
+        """Return the texts of the captions `rows`, as `Captions.texts` does."""
         return list(rows_of(self.captions, rows).texts(self.alphabet))
 
     def check_unchanged(self) -> None:

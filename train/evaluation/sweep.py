@@ -12,9 +12,11 @@ from itertools import islice
 import numpy as np
 
 from memeloom.dataset.texts import Texts, texts_of
+from memeloom.train.characters import END
 from memeloom.train.contract import Captioner, Prompt
+from memeloom.train.decoding.choosers import by_sampling
 from memeloom.train.decoding.draft import WrittenCaption
-from memeloom.train.decoding.sampling import by_sampling, write_captions
+from memeloom.train.decoding.sampling import write_captions
 from memeloom.train.evaluation.held_out import HeldOut
 from memeloom.train.evaluation.measures import TemplateClassifier, distinct, self_bleu, words_of
 from memeloom.train.evaluation.overlap import Overlap, OverlapIndex, normal
@@ -44,7 +46,7 @@ class Sample:
 class CaptionSetMetrics:
     """The figures of a caption set; shares are 0 to 1, and all but the first three of the captions that are not empty.
 
-    empty, cut: share without words, and of those that ended before all boxes were closed.
+    empty, cut: share without words, and of those that the model did not end.
     repeated: share that equals an earlier caption on the same template.
     characters: mean length, separators included. distinct: shares of different words, pairs and triples of them.
     recognised: share whose template is predicted from the words. verbatim, on_template: share that occurs in training
@@ -73,8 +75,8 @@ def real_captions(held: HeldOut, count: int, seed: int) -> CaptionSet:
     """Return at most `count` of the held-out captions, drawn by `seed`."""
     drawn = np.random.default_rng(seed).permutation(len(held.captions))[:count]
     templates = [held.templates[row] for row in held.captions.templates[drawn]]
-    boxes = [tuple(text.split(held.manifest.separator)[:-1]) for text in held.texts(drawn)]
-    return CaptionSet([WrittenCaption(*each, score=1.0, cut=False) for each in zip(templates, boxes, strict=True)])
+    boxes = [tuple(text.removesuffix(END).split(held.manifest.separator)) for text in held.texts(drawn)]
+    return CaptionSet([WrittenCaption(*each, score=1.0, finished=True) for each in zip(templates, boxes, strict=True)])
 
 
 def sampled_captions(model: Captioner, real: CaptionSet, temperature: float, most: int, seed: int) -> CaptionSet:
@@ -143,7 +145,7 @@ def _metrics(
     return CaptionSetMetrics(
         captions=len(captions),
         empty=1 - len(full) / len(captions),
-        cut=_mean([caption.cut for caption in captions]),
+        cut=_mean([not caption.finished for caption in captions]),
         repeated=(len(full) - len(texts)) / max(len(full), 1),
         characters=_mean([len(normal(caption.texts)) for caption in full]),
         distinct=(distinct(words, 1), distinct(words, 2), distinct(words, 3)),

@@ -15,7 +15,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file
 from memeloom.configs.schema import Train, Training
 from memeloom.train.backend import BACKEND
-from memeloom.train.contract import Captioner, TrainingTask
+from memeloom.train.contract import TrainingTask
 from memeloom.train.corpus import Dataset
 
 CHECKPOINT = "checkpoint.npz"
@@ -91,8 +91,14 @@ def _first_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> st
     return None
 
 
-def identity(settings: Train, hyperparameters: Training, dataset: Dataset, model: Captioner) -> dict[str, Any]:
+def identity(settings: Train, hyperparameters: Training, dataset: Dataset, task: TrainingTask) -> dict[str, Any]:
     """Return everything that determines the course of a training; other settings may change when it continues."""
+    model = task.captioner
+    frozen = {
+        name: network.variables if task.learned is None else _without(network.variables, task.learned)
+        for name, network in model.networks.items()
+        if not network.trainable_variables or task.learned is not None
+    }
     return {
         "model": settings.model,
         "backend": BACKEND,
@@ -101,18 +107,23 @@ def identity(settings: Train, hyperparameters: Training, dataset: Dataset, model
         **hyperparameters.model_dump(mode="json"),
         **({"pictures": settings.pictures.model_dump(exclude={"vectors"})} if model.uses_pictures else {}),
         # Frozen weights, such as a picture encoder's: a file of the same name may hold others.
-        **{name: _digest(network) for name, network in model.networks.items() if not network.trainable_variables},
+        **{name: _digest(variables) for name, variables in frozen.items()},
         # The cosine ends at the last step.
         **({"steps": settings.steps} if hyperparameters.schedule == "cosine" else {}),
         "dataset": [file.sha256 for file in dataset.manifest.files],
     }
 
 
-def _digest(network: Any) -> str:
+def _digest(variables: Sequence[Any]) -> str:
     digest = hashlib.sha256()
-    for weight in network.get_weights():
-        digest.update(weight.tobytes())
+    for variable in variables:
+        digest.update(np.asarray(variable).tobytes())
     return digest.hexdigest()[:16]
+
+
+def _without(variables: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    left_out = {id(variable) for variable in others}
+    return [variable for variable in variables if id(variable) not in left_out]
 
 
 def trained_variables(task: TrainingTask, optimizer: Any) -> list[Any]:
@@ -120,16 +131,18 @@ def trained_variables(task: TrainingTask, optimizer: Any) -> list[Any]:
 
     Frozen networks are rebuilt instead, and data held by some training models is left out.
     """
-    networks = [
-        variable
-        for network in task.captioner.networks.values()
-        if network.trainable_variables
-        for variable in network.variables
-    ]
-    known = {id(variable) for network in task.captioner.networks.values() for variable in network.variables}
+    known = [variable for network in task.captioner.networks.values() for variable in network.variables]
+    networks = task.learned
+    if networks is None:
+        networks = [
+            variable
+            for network in task.captioner.networks.values()
+            if network.trainable_variables
+            for variable in network.variables
+        ]
     around = [
         variable
-        for variable in task.training_model.variables
-        if id(variable) not in known and (variable.trainable or variable.name == "seed_generator_state")
+        for variable in _without(task.training_model.variables, known)
+        if variable.trainable or variable.name == "seed_generator_state"
     ]
     return [*networks, *around, *optimizer.variables]

@@ -11,7 +11,8 @@ from memeloom.dataset.reader import rgb_pixels
 from memeloom.dataset.verify import records_of
 from memeloom.train.contract import Captioner, Prompt
 from memeloom.train.corpus import Dataset
-from memeloom.train.decoding.sampling import by_threshold, write_captions
+from memeloom.train.decoding.choosers import by_threshold
+from memeloom.train.decoding.sampling import write_captions
 
 _MIN_SCORE = 0.1
 _MAX_CHARACTERS = 100

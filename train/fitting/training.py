@@ -80,7 +80,7 @@ class Training:
         return state.step >= self._settings.steps or (patience is not None and state.epochs_since_best >= patience)
 
     def _restored(self) -> TrainingState:
-        wanted = identity(self._settings, self._hyperparameters, self._dataset, self._task.captioner)
+        wanted = identity(self._settings, self._hyperparameters, self._dataset, self._task)
         if not self._settings.restart:
             return restore_checkpoint(self._folder, self._variables, wanted)
         if self._devices.is_chief:

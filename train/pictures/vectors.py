@@ -1,7 +1,7 @@
 """The vectors of a dataset's pictures, one per distinct picture."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
-from memeloom.dataset.manifest import DatasetTemplate, Manifest, read_manifest
+from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.pictures import Pictures
 from memeloom.dataset.reader import resize_square, rgb_pixels
 from memeloom.dataset.schema import DatasetRecord, Split
 from memeloom.dataset.verify import records_of
-from memeloom.train.contract import Prompt
 from memeloom.train.corpus import Dataset
 from memeloom.train.pictures.cache import VectorCache
 from memeloom.train.pictures.encoder import Encoder
@@ -142,36 +141,6 @@ def _means(vectors: NDArray[np.float16], rows: Iterable[_Rows], templates: int) 
 
 # Minimum relative spread: scaling nearly constant numbers would amplify noise.
 _LEAST_SPREAD = 0.1
-
-
-class TemplatePictures:
-    """The vectors of templates and of prompts' pictures.
-
-    vectors: of `templates`, float32 (templates, size). Raises ValueError if the shape is another.
-    """
-
-    def __init__(self, encoder: Encoder, templates: Sequence[DatasetTemplate], vectors: NDArray[np.float32]) -> None:
-        if vectors.shape != (len(templates), encoder.size):
-            raise ValueError("its parts do not fit together")
-        self.encoder, self.vectors = encoder, vectors
-        self._rows = {template.id: row for row, template in enumerate(templates)}
-
-    def of_templates(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the vectors of templates by row, (rows, size); the mean for unknown rows."""
-        known = (rows >= 0) & (rows < len(self.vectors))
-        found: NDArray[np.float32] = self.vectors[np.where(known, rows, 0)]
-        found[~known] = self.vectors.mean(axis=0)
-        return found
-
-    def of_prompts(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
-        """Return the vectors of the prompts' pictures, or else of their templates, (prompts, size)."""
-        vectors = self.of_templates(np.array([self._rows.get(prompt.template.id, -1) for prompt in prompts]))
-        seen = {id(prompt.picture): prompt.picture for prompt in prompts if prompt.picture is not None}
-        known = dict(zip(seen, self.encoder.vectors(list(seen.values())), strict=True)) if seen else {}
-        for row, prompt in enumerate(prompts):
-            if prompt.picture is not None:
-                vectors[row] = known[id(prompt.picture)]
-        return vectors
 
 
 def statistics(vectors: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -1,0 +1,1 @@
+"""Any causal language model of KerasHub, fine-tuned on captions."""

@@ -1,0 +1,74 @@
+"""The encoder of a runtime: on ONNX Runtime if the model was exported with it, else on Keras, once it is needed."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memeloom.dataset.manifest import file_sha256
+from memeloom.dataset.reader import resize_square
+from memeloom.train.model_folder import NotAModel
+from memeloom.train.onnx_session import OnnxNetwork
+from memeloom.train.runtime_folder import RuntimeParts
+
+ONNX, _KERAS = "encoder.onnx", "encoder.keras"
+
+
+class _Encodes(Protocol):
+    def vectors(self, pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]: ...
+
+
+class RuntimeEncoder:
+    """Encodes pictures; loads its network at the first one, because captions for templates need none.
+
+    See `memeloom.train.pictures.templates.PictureEncoder`.
+    """
+
+    def __init__(self, parts: RuntimeParts, size: int) -> None:
+        self._parts, self._size = parts, size
+
+    @property
+    def size(self) -> int:
+        """Length of a vector."""
+        return self._size
+
+    def vectors(self, pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Return the vectors, (pictures, size), of RGB pictures (height, width, 3), resized to squares.
+
+        Raises:
+            NotAModel: the network is missing, or another than when the model was opened.
+            ConfigError, MissingExtra: it needs Keras, and its backend is unknown or not installed.
+        """
+        return self._encoder.vectors(pictures)
+
+    @cached_property
+    def _encoder(self) -> _Encodes:
+        if ONNX in self._parts.files:
+            return _OnnxEncoder(OnnxNetwork(self._parts.folder / ONNX))
+        return _keras_encoder(self._parts)
+
+
+class _OnnxEncoder:
+    def __init__(self, network: OnnxNetwork) -> None:
+        self._network = network
+        self._side = network.input_shapes[0][1] or 0
+
+    def vectors(self, pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        # One by one: a batch holds hundreds of MB of activations.
+        return np.concatenate([self._network(resize_square(each, self._side)[np.newaxis])[0] for each in pictures])
+
+
+def _keras_encoder(parts: RuntimeParts) -> _Encodes:
+    path = parts.folder / _KERAS
+    if not path.exists() or file_sha256(path) != parts.files[_KERAS]:
+        raise NotAModel(f"{path}: missing, or of another model; open the model again")
+    from memeloom.configs.progress import SILENT
+    from memeloom.train.checks import load_backend
+
+    load_backend(SILENT)
+    from memeloom.train.backend import keras
+    from memeloom.train.pictures.encoder import Encoder
+
+    return Encoder(keras.saving.load_model(path, compile=False))
