@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
+# The suite starts hundreds of processes: without bytecode each would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -19,6 +21,8 @@ MEMELOOM = $(BIN)/memeloom $(if $(CONFIG),--config $(CONFIG))
 DATA ?= $(or $(MEMELOOM_DATA),../shared/data)
 
 TESSERACT := tesseract:tesseract-ocr
+FONTS := fc-list:fontconfig /usr/share/fonts/truetype/noto/NotoSansDevanagari-Bold.ttf:fonts-noto-core \
+  /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf:fonts-noto-color-emoji
 BROWSER := chromium:chromium chromedriver:chromium-driver
 PACKAGES := deploy/system-packages.sh
 
@@ -31,7 +35,7 @@ help:  ## Print this help
 	@echo "Options: CONFIG=my.yaml or a preset (imgflip-48x20000, memefly)  ARGS='--max-memes 500'  GPU=1 (with CUDA)  PYTHON=python3.12"
 
 ##@ Stages
-.PHONY: crawl import fetch ocr templates build-dataset train generate evaluate stats demo
+.PHONY: crawl import fetch ocr templates build-dataset train generate serve evaluate stats demo
 crawl: setup browser  ## Crawl the sites of CONFIG into the catalog
 	$(MEMELOOM) crawl $(ARGS)
 
@@ -56,23 +60,26 @@ train: setup  ## Train the captioning model (GPU=1 for CUDA)
 generate: setup  ## Write captions with the trained model: make generate ARGS='--picture memes.png'
 	$(MEMELOOM) generate $(ARGS)
 
+serve: setup  ## Serve memes and captions over HTTP
+	$(MEMELOOM) serve $(ARGS)
+
 evaluate: setup  ## Compare trained models: make evaluate MODELS='data/model other/model'
 	$(MEMELOOM) evaluate $(ARGS) $(MODELS)
 
 stats: setup  ## Show what the catalog holds
 	$(MEMELOOM) stats $(ARGS)
 
-demo: setup browser  ## Run every stage against a miniature internet, in under 3 minutes
+demo: setup browser  ## Run every stage against a miniature internet, in about 3 minutes
 	$(MEMELOOM) demo $(ARGS)
 
 ##@ Development
 .PHONY: test soak lint types check format lock versions setup clean
 setup: $(INSTALLED)  ## Create the virtual environment from the lock
 
-test: setup tesseract browser package-lists  ## Run the whole suite, in parallel, against real servers that it starts
+test: setup tesseract browser fonts package-lists  ## Run the whole suite, in parallel, against real servers that it starts
 	$(BIN)/pytest $(ARGS)
 
-soak: setup tesseract browser package-lists  ## Run what is too long for the suite: kills by the dozen, full matrices
+soak: setup tesseract browser fonts package-lists  ## Run what is too long for the suite: kills by the dozen, full matrices
 	$(BIN)/pytest -m soak --timeout=1800 $(ARGS)
 
 lint: setup  ## Check style, format and imports between rooms
@@ -109,7 +116,7 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (most need real data: DATA=folder)
-.PHONY: bench-catalog bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-decode bench-train bench-gpu
+.PHONY: bench-catalog bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-generate bench-drawing bench-serve bench-train bench-gpu
 bench-crawl: setup package-lists $(PEERS)  ## Crawl rates and memory beside Scrapy, scrapy-redis and img2dataset
 	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
 
@@ -143,8 +150,13 @@ bench-dataset: setup  ## Filters, builds of up to 40 times the captions, duplica
 bench-dataset-io: setup $(PEERS)  ## Records written and read, beside tf.io, datasets, TFDS and webdataset
 	$(BIN)/python -m bench.dataset_io --data $(DATA) $(ARGS)
 
-bench-decode: setup  ## Generation: captions per second, one, many, and by beam search
-	$(BIN)/python -m bench.decode $(ARGS)
+bench-generate: setup  ## Start to first caption, captions per second, one, many, and by beam search, beside Keras
+	$(BIN)/python -m bench.generate $(ARGS)
+
+bench-drawing: setup  ## Drawn captions: time a picture, and words that OCR reads back
+	$(BIN)/python -m bench.drawing --data $(DATA) $(ARGS)
+bench-serve: setup  ## Load on the server: drawn memes, captions, overload; needs a demo: ARGS='--folder data/demo'
+	$(BIN)/python -m bench.serving $(ARGS)
 
 bench-train: setup  ## causal and the conv net, 15 minutes each: make bench-train ARGS='--dataset data/dataset'
 	$(BIN)/python -m bench.train $(ARGS)
@@ -153,7 +165,7 @@ bench-gpu: setup  ## The conv net and causal on one GPU, on JAX (ARGS=--small fo
 	PYTHON_BIN=$(BIN)/python bench/gpu.sh $(ARGS)
 
 # What the targets above rely on.
-.PHONY: tesseract browser package-lists
+.PHONY: tesseract browser fonts package-lists
 $(INSTALLED): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 	  || { echo "memeloom needs Python 3.11 to 3.13; name one: make PYTHON=python3.12" >&2; exit 1; }
@@ -178,6 +190,10 @@ tesseract:
 
 browser:
 	@$(PACKAGES) $(BROWSER)
+
+# Without these the tests of other scripts and of emoji are skipped.
+fonts:
+	@$(PACKAGES) $(FONTS) || true
 
 # The test servers are unpacked from Debian packages, which needs to know where those are.
 package-lists:

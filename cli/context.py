@@ -75,6 +75,15 @@ class CommandContext:
         show_summary(summary, write_run(folder, summary, masked(config)))
         return summary
 
+    def preview(self, config: Config, work: Callable[[Config, Progress], Summary]) -> None:
+        """Do the dry run of a stage, and show its progress and summary; there is no run folder."""
+        from memeloom.cli.progress import open_progress
+        from memeloom.cli.summary import show_summary
+
+        with open_progress() as progress:
+            summary = work(config, progress)
+        show_summary(summary, None)
+
 
 def check_blobs(config: Config) -> None:
     """Check that the blob store answers, which a run without work would not notice.

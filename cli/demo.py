@@ -30,12 +30,14 @@ from memeloom.report.format import duration
 @click.option("--serve", is_flag=True, help="Only serve the miniature internet, until Ctrl-C.")
 @click.pass_obj
 def demo(context: CommandContext, folder: Path, data: Path | None, memes: int, serve: bool) -> None:
-    """Crawl, match templates, read, build a dataset, train and generate, all against a server on this machine."""
+    """Run all stages, from the crawl to a served meme, against a server on this machine."""
     if context.path is not None:
         raise click.UsageError("the demo has a settings file of its own: change single settings with -s")
     from memeloom.cli.model import write_captions
     from memeloom.demo.internet import Internet, serve_forever
     from memeloom.demo.run import PICTURE, demo_config, fresh_folder, stages
+    from memeloom.demo.serving import PICTURE as SERVED
+    from memeloom.demo.serving import serve_meme
 
     if serve:
         serve_forever(data=data, memes=memes, announce=click.echo)
@@ -49,9 +51,14 @@ def demo(context: CommandContext, folder: Path, data: Path | None, memes: int, s
             summary = context.run(name, config, work)
             seconds[name] = summary.seconds["total"]
     started = time.perf_counter()
-    write_captions(config)
+    written = write_captions(config)
     seconds["generate"] = time.perf_counter() - started
+    started = time.perf_counter()
+    path = serve_meme(config, [caption.template_id for caption in written], folder / SERVED)
+    seconds["serve"] = time.perf_counter() - started
     _show_times(seconds, time.perf_counter() - clock, folder / PICTURE)
+    click.echo(f"a meme that its server drew: {folder / SERVED}")
+    click.echo(f"at http://HOST:PORT{path}: any text, any template, with `memeloom serve`")
 
 
 def _show_times(seconds: dict[str, float], total: float, picture: Path) -> None:

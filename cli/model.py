@@ -59,14 +59,18 @@ def train(context: CommandContext) -> None:
     settings=(
         "generate.captions", "generate.model", "generate.boxes", "generate.start", "generate.method",
         "generate.min_score", "generate.temperature", "generate.top_k", "generate.top_p", "generate.beam_width",
-        "generate.safe", "generate.seed", "generate.image", "generate.picture",
+        "generate.safe", "generate.seed", "generate.image", "generate.picture", "generate.table",
     ),
 )  # fmt: skip
+@click.option("--all", "every", is_flag=True, help="Write --count captions for every template into --table.")
 @click.option("--read", metavar="FILE|ID", help="Picture or meme whose text, read by OCR, the captions continue.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object a caption.")
 @click.pass_obj
-def generate(context: CommandContext, as_json: bool, read: str | None) -> None:
-    """Write captions for TEMPLATES (ids, slugs or names; default: the most frequent of the dataset)."""
+def generate(context: CommandContext, as_json: bool, read: str | None, every: bool) -> None:
+    """Write captions for TEMPLATES (ids, slugs or names; default: the most frequent of the dataset).
+
+    With --all they go into a table, to serve them without a model; a run that is killed continues where it was.
+    """
     config = context.config()
     for key, methods in _METHODS.items():
         if key in context.settings and config.generate.method not in methods:
@@ -74,6 +78,14 @@ def generate(context: CommandContext, as_json: bool, read: str | None) -> None:
             raise click.UsageError(
                 f"--{option} has no effect with --method {config.generate.method}; it is for {' and '.join(methods)}"
             )
+    if every:
+        _check_all(context, as_json=as_json, read=read)
+        from memeloom.serve.ready import fill_table
+
+        context.run("generate", config, fill_table)
+        return
+    if "generate.table" in context.settings:
+        raise click.UsageError("--table is for --all")
     if read is not None:
         if "generate.start" in context.settings:
             raise click.UsageError("--read and --start exclude each other")
@@ -82,11 +94,25 @@ def generate(context: CommandContext, as_json: bool, read: str | None) -> None:
     write_captions(config, as_json=as_json)
 
 
-def write_captions(config: Config, *, as_json: bool = False) -> None:
-    """Generate captions, print them, and draw them if `generate.picture` is set."""
+def _check_all(context: CommandContext, *, as_json: bool, read: str | None) -> None:
+    """Refuse what --all would ignore."""
+    given = {
+        "TEMPLATES": "generate.templates" in context.settings,
+        "--image": "generate.image" in context.settings,
+        "--picture": "generate.picture" in context.settings,
+        "--json": as_json,
+        "--read": read is not None,
+    }
+    excluded = [name for name, is_given in given.items() if is_given]
+    if excluded:
+        raise click.UsageError(f"--all and {excluded[0]} exclude each other")
+
+
+def write_captions(config: Config, *, as_json: bool = False) -> Sequence[GeneratedCaption]:
+    """Generate captions, print them, and draw them if `generate.picture` is set; return them."""
     picture = Path(config.generate.picture) if config.generate.picture else None
     if picture is not None:
-        require("serve")
+        require("serve", "cv2", "PIL")
         from memeloom.serve.memes import check_picture
 
         check_picture(picture)
@@ -104,6 +130,7 @@ def write_captions(config: Config, *, as_json: bool = False) -> None:
         from memeloom.serve.memes import draw_memes
 
         click.echo(f"picture: {draw_memes(config, written, picture)}", err=True)
+    return written
 
 
 @click.command(
@@ -164,8 +191,16 @@ def _show_captions(written: Sequence[GeneratedCaption]) -> None:
     for caption in written:
         name = "" if caption.template_name == previous else caption.template_name
         previous = caption.template_name
-        add_row(table, name, " / ".join(caption.boxes), f"{caption.score:.2f}")
+        add_row(table, name, _shown(caption), f"{caption.score:.2f}")
     console().print(table)
+
+
+def _shown(caption: GeneratedCaption) -> str:
+    """Return the texts of a caption, without empty boxes behind the last; "…" marks one that is not finished."""
+    boxes = [*caption.boxes]
+    while not boxes[-1]:
+        boxes.pop()
+    return " / ".join(boxes) + ("" if caption.finished else " …")
 
 
 def _show_scores(path: Path) -> None:

@@ -53,7 +53,7 @@ _HINTS = {
 _COMMANDS = {"templates": "templates run"}
 
 
-def show_summary(summary: Summary, record: Path) -> None:
+def show_summary(summary: Summary, record: Path | None) -> None:
     """Print what a stage did: counts with their rates, drops by reason, and outputs. Zeros are only in `run.json`."""
     total = summary.seconds.get("total", 0.0)
     table = new_table(
@@ -75,6 +75,6 @@ def show_summary(summary: Summary, record: Path) -> None:
     for name, hint in _HINTS.items():
         if summary.counts.get(name):
             click.echo(hint.format(command=_COMMANDS.get(summary.stage, summary.stage)))
-    for name, place in {**summary.outputs, "run record": str(record)}.items():
+    for name, place in {**summary.outputs, **({"run record": str(record)} if record else {})}.items():
         # A problem list has several lines.
         click.echo("\n".join(map(escape_controls, f"{name}: {place}".splitlines())))

@@ -10,6 +10,8 @@ from pydantic_core import PydanticCustomError
 # A host name of any script, or an IPv6 address in brackets.
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+\]|[^\x00-\x20\x7f\\@%:\[\]]+")
 _PORT = re.compile(r":[0-9]{1,5}")
+_API_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}:[0-9a-f]{64}")
+_BUDGET = re.compile(r"[1-9][0-9]{0,8}/(second|minute|hour|day)")
 
 
 def _web_address(text: str) -> str:
@@ -49,6 +51,19 @@ def _is_address(text: str, schemes: tuple[str, ...], *, with_user: bool) -> bool
     return parts.scheme in schemes and port != 0 and (not rest or _PORT.fullmatch(rest) is not None)
 
 
+def api_key(text: str) -> str:
+    """Return the line of an API key; ValueError if it is none."""
+    if _API_KEY.fullmatch(text) is None:
+        raise PydanticCustomError("api_key", "not NAME:SHA256, the line that `memeloom serve --new-key NAME` prints")
+    return text
+
+
+def _budget(text: str) -> str:
+    if _BUDGET.fullmatch(text) is None:
+        raise PydanticCustomError("budget", "not a budget: write 60/second, 600/minute, 5000/hour or 20000/day")
+    return text
+
+
 Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -58,6 +73,9 @@ File = Annotated[str, "file"]
 # Addresses without a trailing slash. Messages about them do not repeat them: they may hold a password.
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 ProxyAddress = Annotated[SecretStr, AfterValidator(_secret_proxy)]
+# The name of an API key and the SHA-256 of the key; requests a time.
+ApiKey = Annotated[str, AfterValidator(api_key)]
+Budget = Annotated[str, AfterValidator(_budget)]
 
 
 class Section(BaseModel):

@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr, SecretStr, create_model
 
-from memeloom.configs.fields import Count, File, Folder, Fraction, Positive, ProxyAddress, Seconds, Section
+from memeloom.configs.fields import (
+    ApiKey,
+    Budget,
+    Count,
+    File,
+    Folder,
+    Fraction,
+    Positive,
+    ProxyAddress,
+    Seconds,
+    Section,
+    WebAddress,
+)
 from memeloom.configs.sources import known_sources
 
 S = TypeVar("S", bound=Section)
@@ -187,10 +199,10 @@ class Causal(Training):
     pictures: bool
 
 
-class Gpt2(Training):
+class Hub(Training):
     preset: Annotated[str, Field(min_length=1)]
+    lora_rank: Count
     sequence_length: Annotated[int, Field(ge=32)]
-    dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
 class ShowAndTell(Training):
@@ -212,11 +224,11 @@ class Train(Section):
     dataset: Folder
     output: Folder
     restart: bool
-    model: Literal["causal", "convnet", "gpt2", "show-and-tell"]
+    model: Literal["causal", "convnet", "hub", "show-and-tell"]
     pictures: Pictures
     causal: Causal
     convnet: Convnet
-    gpt2: Gpt2
+    hub: Hub
     show_and_tell: ShowAndTell
     steps: Positive
     steps_per_epoch: Positive
@@ -248,6 +260,7 @@ class Generate(Section):
     seed: Count | None
     image: File | None
     picture: File | None
+    table: File
 
 
 class Evaluate(Section):
@@ -260,6 +273,40 @@ class Evaluate(Section):
     output: Folder
     leaderboard: File | None
     seed: Count
+
+
+class Serve(Section):
+    host: Annotated[str, Field(min_length=1)]
+    port: Annotated[int, Field(ge=0, le=65535)]
+    workers: Annotated[int, Field(ge=1, le=256)]
+    model_url: WebAddress | None
+    model_seconds: Seconds
+    reload_seconds: Seconds
+    batch_window_ms: Annotated[float, Field(ge=0, le=1000)]
+    batch_size: Positive
+    caption_queue: Positive
+    captions_per_request: Positive
+    deadline_seconds: Seconds
+    read_seconds: Seconds
+    drain_seconds: Positive
+    connections: Positive
+    concurrency: Positive
+    max_body_bytes: Positive
+    batch_requests: Positive
+    batch_seconds: Seconds
+    keys: tuple[ApiKey, ...]
+    keys_file: File | None
+    budget: Budget
+    anonymous_budget: Budget | None
+    origins: tuple[WebAddress, ...]
+    public_url: WebAddress | None
+    threads: Positive | None
+    thread_queue: Count
+    pictures_mb: Positive
+    refresh_seconds: Seconds
+    max_pixels: Positive
+    max_frames: Positive
+    fetch_seconds: Seconds
 
 
 class Config(Section):
@@ -278,6 +325,7 @@ class Config(Section):
     train: Train
     generate: Generate
     evaluate: Evaluate
+    serve: Serve
 
     @property
     def written(self) -> dict[str, str]:

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes sure that the programs named as arguments (program:debian-package ...) are there.
+# Makes sure that the programs or files named as arguments (program:debian-package ...) are there.
 # Installs what is missing if it may; else says in one line what to install.
 set -eu
 missing=""
 for pair in "$@"; do
-  command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
+  command -v "${pair%%:*}" >/dev/null 2>&1 || [ -e "${pair%%:*}" ] || missing="$missing ${pair#*:}"
 done
 [ -n "$missing" ] || exit 0
 as_root=""

@@ -30,8 +30,8 @@ settings.load_profile("any machine")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Start one worker more than there are processors: tests wait for servers, deadlines and other processes."""
-    return available_cores() + 1
+    """Start two workers more than there are processors: tests wait for servers, deadlines and other processes."""
+    return available_cores() + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -95,7 +95,9 @@ def test_files_named_like_subpackages_do_not_shadow_them(installed: Installed) -
 @pytest.mark.timeout(600)
 def test_the_demo_and_generate_run(installed: Installed) -> None:
     settings = [word for setting in QUICK for word in ("-s", setting)]
-    assert "data/demo/memes.png" in installed.memeloom(*settings, "demo", "--memes", "300", seconds=500)
+    output = installed.memeloom(*settings, "demo", "--memes", "300", seconds=500)
+    assert "data/demo/memes.png" in output
+    assert "data/demo/served.jpg" in output
     folder = installed.work / "data" / "demo"
     with Image.open(folder / "memes.png") as picture:
         assert picture.width > 300

@@ -21,7 +21,7 @@ def test_only_missing_packages_among_the_named_ones_are_errors(monkeypatch: pyte
     ("extra", "blocked", "message"),
     [
         ("train", ["tensorflow"], 'training and running models needs tensorflow: pip install "memeloom[train]"'),
-        ("serve", ["PIL", "cv2"], 'drawing memes needs cv2 and PIL: pip install "memeloom[serve]"'),
+        ("serve", ["PIL", "cv2"], 'drawing and serving memes needs cv2 and PIL: pip install "memeloom[serve]"'),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(

@@ -1,0 +1,51 @@
+"""`memeloom serve`: memes over HTTP."""
+
+from __future__ import annotations
+
+import click
+
+from memeloom.cli.context import CommandContext
+from memeloom.cli.options import Command
+
+
+@click.command(
+    cls=Command,
+    settings=("serve.host", "serve.port", "serve.workers", "serve.model_url", "serve.keys_file", "generate.model"),
+    extras=("serve",),
+)
+@click.option("--new-key", metavar="NAME", help="Print a new API key and its line for serve.keys_file, and exit.")
+@click.pass_obj
+def serve(context: CommandContext, new_key: str | None) -> None:
+    """Serve templates, pictures and captions over HTTP, until SIGTERM or Ctrl-C."""
+    config = context.config()
+    if new_key is not None:
+        _print_key(new_key)
+        return
+    from memeloom.serve.http.server import serve as run
+
+    run(config, lambda address: click.echo(f"serving on {address} (its routes: {address}/docs)", err=True))
+
+
+def _print_key(name: str) -> None:
+    from memeloom.configs.errors import ConfigError
+    from memeloom.serve.http.middleware.keys import new_key
+
+    try:
+        key, line = new_key(name)
+    except ValueError:
+        raise ConfigError(
+            f"--new-key {name!r}: a name has 1 to 64 letters, digits, dots, dashes or underscores"
+        ) from None
+    click.echo(f"key, shown only now: {key}", err=True)
+    click.echo(line)
+
+
+@click.command(cls=Command, settings=("generate.model",), extras=("serve",))
+@click.pass_obj
+def mcp(context: CommandContext) -> None:
+    """Serve tools for assistants (Model Context Protocol) on standard input and output: templates, captions, memes."""
+    config = context.config()
+    from memeloom.serve.assistant import check_assistant, open_assistant
+
+    check_assistant(config)
+    open_assistant(config).run()

@@ -1,0 +1,221 @@
+"""The service that writes captions: requests wait in a bounded queue, one thread owns the model.
+
+The thread collects requests for a few milliseconds and writes them together. Requests that were cancelled, or whose
+deadline has passed, are dropped before they cost anything. The model is exchanged between two batches.
+"""
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Serve
+from memeloom.serve.captions.errors import CaptionsUnavailable, DeadlineExceeded, QueueFull
+from memeloom.serve.captions.request import CaptionRequest
+from memeloom.train.decoding.draft import WrittenCaption
+
+Result: TypeAlias = list[WrittenCaption] | MemeloomError
+# The weight of the last batch in the mean time that a caption takes.
+_FORGETTING = 0.1
+_LONGEST_WAIT = 60
+
+
+class Writer(Protocol):
+    """A model that is ready to write."""
+
+    @property
+    def version(self) -> str:
+        """Return what identifies the model."""
+        ...
+
+    def write(self, requests: Sequence[CaptionRequest], deadline: float) -> list[Result]:
+        """Return the captions of each request, or why there are none. deadline: of `time.monotonic`."""
+        ...
+
+    def next_probabilities(self, texts: Sequence[str], templates: Sequence[str]) -> Any:
+        """Return the probabilities of the next token after each text, float32 (texts, tokens)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The captions of a request. model: version of the model that wrote them."""
+
+    captions: list[WrittenCaption]
+    model: str
+
+
+@dataclass(slots=True)
+class Observed:
+    """What the service calls to report measurements.
+
+    batch: takes captions written together, the seconds they took, and the captions that still wait.
+    waited: takes the seconds that a request waited.
+    """
+
+    batch: Callable[[int, float, int], None] = lambda _rows, _seconds, _left: None
+    waited: Callable[[float], None] = lambda _seconds: None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    rows: int
+    deadline: float
+    since: float
+    future: "Future[Any]"
+    request: CaptionRequest | None = None
+    call: Callable[[Writer], Any] | None = None
+
+
+class CaptionService:
+    """Writes captions for many callers with one model.
+
+    Args:
+        settings: batch size and window, and length of the queue.
+        writer: returns the model to use, called once a batch; it raises NoModel if there is none.
+        observed: receives measurements.
+    """
+
+    def __init__(self, settings: Serve, writer: Callable[[], Writer], observed: Observed | None = None) -> None:
+        self._settings, self._writer, self._observed = settings, writer, observed or Observed()
+        self._window = settings.batch_window_ms / 1000
+        self._waiting: deque[_Waiting] = deque()
+        self._rows = 0
+        self._changed = threading.Condition()
+        self._closed = False
+        self._seconds_a_row = 0.01
+        self._thread = threading.Thread(target=self._run, name="captions", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of captions that wait."""
+        return self._rows
+
+    def submit(self, request: CaptionRequest, deadline: float) -> "Future[Written]":
+        """Queue a request; its future gets the captions, or a MemeloomError. Cancel the future to drop it.
+
+        Args:
+            request: what to write.
+            deadline: of `time.monotonic`; a request that is not begun by then gets DeadlineExceeded.
+
+        Raises:
+            QueueFull: too many captions wait.
+        """
+        future: Future[Written] = Future()
+        self._put(_Waiting(request.rows, deadline, time.monotonic(), future, request=request))
+        return future
+
+    def call(self, function: Callable[[Writer], Any], rows: int, deadline: float) -> "Future[Any]":
+        """Queue a call of the model's own thread. Raises QueueFull."""
+        future: Future[Any] = Future()
+        self._put(_Waiting(rows, deadline, time.monotonic(), future, call=function))
+        return future
+
+    def close(self, seconds: float = 5.0) -> None:
+        """Refuse what waits, and wait for the batch in progress."""
+        with self._changed:
+            self._closed = True
+            left = list(self._waiting)
+            self._waiting.clear()
+            self._changed.notify_all()
+        for each in left:
+            _fail(each, CaptionsUnavailable("the server is shutting down"))
+        self._thread.join(seconds)
+
+    def _put(self, waiting: _Waiting) -> None:
+        with self._changed:
+            if self._closed:
+                raise CaptionsUnavailable("the server is shutting down")
+            # A request larger than the queue is accepted when nothing else waits.
+            if self._waiting and self._rows + waiting.rows > self._settings.caption_queue:
+                self._drop_cancelled()
+            if self._waiting and self._rows + waiting.rows > self._settings.caption_queue:
+                wait = min(_LONGEST_WAIT, max(1, math.ceil(self._rows * self._seconds_a_row)))
+                raise QueueFull("too many captions are waiting for the model", wait)
+            self._waiting.append(waiting)
+            self._rows += waiting.rows
+            self._changed.notify()
+
+    def _drop_cancelled(self) -> None:
+        alive = [each for each in self._waiting if not each.future.cancelled()]
+        self._waiting = deque(alive)
+        self._rows = sum(each.rows for each in alive)
+
+    def _run(self) -> None:
+        while True:
+            batch = self._collect()
+            if batch is None:
+                return
+            live = [each for each in batch if self._is_live(each)]
+            if live:
+                self._serve(live)
+
+    def _collect(self) -> list[_Waiting] | None:
+        """Wait for a request, then for others until the window ends or the batch is full; None when closed."""
+        with self._changed:
+            while not self._waiting:
+                if self._closed:
+                    return None
+                self._changed.wait()
+            end = self._waiting[0].since + self._window
+            while self._rows < self._settings.batch_size and not self._closed:
+                left = end - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            batch: list[_Waiting] = []
+            rows = 0
+            while self._waiting and (not batch or rows + self._waiting[0].rows <= self._settings.batch_size):
+                batch.append(self._waiting.popleft())
+                rows += batch[-1].rows
+            self._rows -= rows
+            return batch
+
+    def _is_live(self, each: _Waiting) -> bool:
+        if not each.future.set_running_or_notify_cancel():
+            return False
+        now = time.monotonic()
+        if now >= each.deadline:
+            each.future.set_exception(DeadlineExceeded("the captions were not begun in time"))
+            return False
+        self._observed.waited(now - each.since)
+        return True
+
+    def _serve(self, batch: Sequence[_Waiting]) -> None:
+        started = time.monotonic()
+        try:
+            writer = self._writer()
+            requests = [each for each in batch if each.request is not None]
+            if requests:
+                asked = [each.request for each in requests if each.request is not None]
+                found = writer.write(asked, max(each.deadline for each in requests))
+                for each, result in zip(requests, found, strict=True):
+                    _settle(each.future, Written(result, writer.version) if isinstance(result, list) else result)
+            for each in batch:
+                if each.call is not None:
+                    _settle(each.future, each.call(writer))
+        except Exception as error:  # noqa: BLE001 -- the thread outlives any request
+            for each in batch:
+                if not each.future.done():
+                    each.future.set_exception(error)
+        rows, seconds = sum(each.rows for each in batch), time.monotonic() - started
+        self._seconds_a_row += _FORGETTING * (seconds / max(rows, 1) - self._seconds_a_row)
+        self._observed.batch(rows, seconds, self._rows)
+
+
+def _settle(future: "Future[Any]", result: Any) -> None:
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
+
+
+def _fail(waiting: _Waiting, error: Exception) -> None:
+    if waiting.future.set_running_or_notify_cancel():
+        waiting.future.set_exception(error)

@@ -1,0 +1,79 @@
+"""The HTTP application: its routes, its errors, its bounds, and what they work with."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+
+from memeloom.configs.schema import Config
+from memeloom.serve.captions.models import WatchedModel
+from memeloom.serve.http import inference, probes
+from memeloom.serve.http.captioning.writing import Captioning
+from memeloom.serve.http.imgflip import memes as imgflip_memes
+from memeloom.serve.http.imgflip import templates as imgflip_templates
+from memeloom.serve.http.memegen import create, images, lists
+from memeloom.serve.http.metrics import MeasureRequests, Metrics
+from memeloom.serve.http.middleware.headers import SafeAnswers
+from memeloom.serve.http.middleware.keys import Keys, read_keys
+from memeloom.serve.http.middleware.limits import BodyLimit, Concurrency, Deadline
+from memeloom.serve.http.problems import install_handlers
+from memeloom.serve.http.resources import Resources
+from memeloom.serve.http.v1 import batch, captions, catalog, memes, templates
+
+_ROUTES = (
+    create, lists, images, imgflip_templates, imgflip_memes, templates, captions, memes, batch, catalog, inference,
+    probes,
+)  # fmt: skip
+# One in this number of concurrent requests may be a batch.
+_BATCHES = 8
+
+
+def create_app(config: Config) -> FastAPI:
+    """Return the application that serves the catalog and the model of `config`.
+
+    It opens the catalog and begins to load the model when it starts.
+
+    Raises:
+        ConfigError: `serve.keys_file` cannot be read.
+    """
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with Resources(config) as resources:
+            app.state.resources = resources
+            app.state.captioning = Captioning(config, WatchedModel(config), metrics)
+            try:
+                yield
+            finally:
+                app.state.captioning.close()
+
+    app = FastAPI(
+        title="memeloom", version=version("memeloom"), lifespan=lifespan, middleware=_middleware(config, metrics)
+    )
+    app.state.metrics = metrics
+    install_handlers(app)
+    for module in _ROUTES:
+        app.include_router(module.router)
+    return app
+
+
+def _middleware(config: Config, metrics: Metrics) -> list[Middleware]:
+    """Return the middleware, outermost first."""
+    serve = config.serve
+    cors = Middleware(
+        CORSMiddleware, allow_origins=serve.origins, allow_methods=("GET", "POST"), allow_headers=("*",), max_age=600
+    )
+    return [
+        Middleware(MeasureRequests, metrics),
+        Middleware(SafeAnswers),
+        *([cors] if serve.origins else []),
+        Middleware(Keys, read_keys(serve), serve.budget, serve.anonymous_budget),
+        Middleware(Deadline, serve.deadline_seconds, {batch.PATH: serve.batch_seconds}),
+        Middleware(BodyLimit, serve.max_body_bytes),
+        # Behind the body: requests that are still being sent take no place.
+        Middleware(Concurrency, serve.concurrency, {batch.PATH: max(1, serve.concurrency // _BATCHES)}),
+    ]

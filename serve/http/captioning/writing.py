@@ -1,0 +1,158 @@
+"""Captions for HTTP requests: the model, its service, and their errors as problems."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+
+from memeloom.configs.errors import MemeloomError
+from memeloom.configs.schema import Config
+from memeloom.serve.captions.errors import (
+    CaptionsRefused,
+    CaptionsUnavailable,
+    DeadlineExceeded,
+    NoCaption,
+    NoModel,
+    UnknownTemplate,
+)
+from memeloom.serve.captions.models import WatchedModel
+from memeloom.serve.captions.ready import ReadyCaptions
+from memeloom.serve.captions.request import CaptionRequest
+from memeloom.serve.captions.service import CaptionService, Observed, Writer, Written
+from memeloom.serve.http.metrics import Metrics
+from memeloom.serve.http.middleware.limits import DEADLINE
+from memeloom.serve.http.problems import Problem
+
+T = TypeVar("T")
+
+
+class Captioning:
+    """The model and its service, as routes use them. Created when the server starts."""
+
+    def __init__(self, config: Config, watched: WatchedModel, metrics: Metrics) -> None:
+        self.watched, self.defaults = watched, config.generate
+        self._most = config.serve.captions_per_request
+        self._service = CaptionService(config.serve, watched.writer, Observed(metrics.batch, metrics.wait))
+        self._ready = ReadyCaptions(Path(config.generate.table))
+        watched.start()
+
+    def close(self) -> None:
+        """Stop the model's thread after the batch in progress."""
+        self.watched.stop()
+        self._service.close()
+        self._ready.close()
+
+    @property
+    def has_model(self) -> bool:
+        """Return whether captions can be written."""
+        try:
+            return self.watched.loaded is not None
+        except NoModel:
+            return False
+
+    async def known_ids(self) -> frozenset[str]:
+        """Return the ids of the templates that the model learned, without a model those of the table."""
+        try:
+            return self.watched.loaded.known_ids
+        except NoModel:
+            return await asyncio.to_thread(self._ready.ids)
+
+    async def write(self, wanted: CaptionRequest, deadline: float) -> Written:
+        """Write captions; they are dropped if the calling task is cancelled before they are begun.
+
+        Without a model they come from the table that `memeloom generate --all` filled, if it has some.
+
+        Args:
+            wanted: what to write.
+            deadline: of `time.monotonic`.
+
+        Raises:
+            Problem: 404 unknown template, 422 a field, 503 no model, full queue or deadline.
+        """
+        if max(wanted.rows, wanted.best_of) > self._most:
+            raise Problem(422, None, f"at most {self._most} captions a request, best_of included", "count")
+        if not self.has_model:
+            ready = await asyncio.to_thread(self._ready.captions, wanted)
+            if ready is not None:
+                return ready
+        with _problems():
+            self.watched.loaded  # noqa: B018 -- raises when there is no model: nothing is queued then
+            answer = asyncio.wrap_future(self._service.submit(wanted, deadline))
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    return await answer
+            except TimeoutError:
+                raise DeadlineExceeded("the captions were not written in time") from None
+
+    async def next_probabilities(self, texts: list[str], templates: list[str], deadline: float) -> Any:
+        """Return the probabilities of the next token after each text, float32 (texts, tokens). Raises Problem."""
+
+        def call(writer: Writer) -> Any:
+            return writer.next_probabilities(texts, templates)
+
+        with _problems():
+            self.watched.loaded  # noqa: B018 -- as above
+            return await asyncio.wrap_future(self._service.call(call, len(texts), deadline))
+
+
+async def captioning_of(request: Request) -> Captioning:
+    """Return the model of the server that handles `request`, for ``Depends``."""
+    captioning: Captioning = request.app.state.captioning
+    return captioning
+
+
+Model = Annotated[Captioning, Depends(captioning_of)]
+
+
+def deadline_of(request: Request) -> float:
+    """Return the time, of `time.monotonic`, by which a request has to be answered."""
+    deadline: float = request.scope[DEADLINE]
+    return deadline
+
+
+async def unless_gone(request: Request, work: Awaitable[T]) -> T:
+    """Return the result of `work`, which is cancelled if the client goes away. The body must have been read."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise Problem(400, "Client closed the request", "the client went away")
+    finally:
+        gone.cancel()
+        task.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+@contextmanager
+def _problems() -> Iterator[None]:
+    """Turn the errors of captions into problems."""
+    try:
+        yield
+    except MemeloomError as error:
+        raise problem_of_captions(error) from error
+
+
+def problem_of_captions(error: MemeloomError) -> Problem:
+    """Return the problem that says why there are no captions."""
+    match error:
+        case UnknownTemplate():
+            hint = f" (did you mean {' or '.join(map(repr, error.near))}?)" if error.near else ""
+            return Problem(404, "Unknown template", f"{error}{hint}", error.field, nearest=list(error.near))
+        case CaptionsRefused():
+            return Problem(422, None, f"{error.field}: {error}", error.field)
+        case NoCaption():
+            return Problem(422, "No caption", f"{error}; try again, or with other settings", None)
+        case CaptionsUnavailable():
+            return Problem(503, None, str(error), headers={"Retry-After": str(error.retry_after)})
+        case _:
+            return Problem(503, None, "the model failed; its log says why", headers={"Retry-After": "1"})

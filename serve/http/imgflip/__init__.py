@@ -1,0 +1,1 @@
+"""Imgflip's API: templates, and memes drawn from forms."""

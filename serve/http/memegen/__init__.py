@@ -1,0 +1,1 @@
+"""memegen's API: pictures by address, and the lists behind them."""

@@ -1,0 +1,1 @@
+"""ASGI middleware: limits, API keys, metrics and headers, for any ASGI application."""

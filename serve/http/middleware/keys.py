@@ -1,0 +1,115 @@
+"""API keys and their budgets."""
+
+import hashlib
+import hmac
+import math
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from limits import RateLimitItem, parse
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import SlidingWindowCounterRateLimiter
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memeloom.configs.errors import ConfigError
+from memeloom.configs.fields import api_key
+from memeloom.configs.schema import Serve
+from memeloom.serve.http.middleware.answers import PROBES, send_problem
+
+_PREFIX = "ml_"
+
+
+def new_key(name: str) -> tuple[str, str]:
+    """Return a new API key, and its line for `serve.keys_file`; the key cannot be found from the line."""
+    key = _PREFIX + secrets.token_urlsafe(32)
+    return key, api_key(f"{name}:{_sha256(key)}")
+
+
+def read_keys(settings: Serve) -> dict[str, str]:
+    """Return the names of the API keys by their SHA-256.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line of it is no key.
+    """
+    lines = list(settings.keys)
+    if settings.keys_file is not None:
+        path = Path(settings.keys_file)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"serve.keys_file: {path}: cannot be read ({error})") from error
+        for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+            if line and not line.startswith("#"):
+                try:
+                    lines.append(api_key(line))
+                except ValueError as error:
+                    raise ConfigError(f"serve.keys_file: {path}, line {number}: {error}") from None
+    return {digest: name for name, _, digest in (line.partition(":") for line in lines)}
+
+
+class Keys:
+    """Lets in requests with a known API key, within its budget: ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``.
+
+    Without keys everybody is let in, within the budget of an address if there is one. Budgets are those of one worker
+    process. Unknown keys get 401, exhausted budgets 429 with ``Retry-After``.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Mapping[str, str], budget: str, anonymous: str | None) -> None:
+        self._app, self._keys = app, keys
+        self._budget = parse(_rate(budget))
+        self._anonymous = parse(_rate(anonymous)) if anonymous else None
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application for those who may."""
+        # A browser asks for permission (CORS) without the key.
+        if scope["type"] != "http" or scope["path"] in PROBES or scope["method"] == "OPTIONS":
+            await self._app(scope, receive, send)
+            return
+        if not self._keys:
+            if self._anonymous is not None:
+                client = scope.get("client")
+                if not await self._within(self._anonymous, f"address {client[0] if client else ''}", send):
+                    return
+            await self._app(scope, receive, send)
+            return
+        name = self._name(scope)
+        if name is None:
+            challenge = [(b"www-authenticate", b"Bearer")]
+            await send_problem(send, 401, "an API key is needed: Authorization: Bearer KEY", headers=challenge)
+        elif await self._within(self._budget, f"key {name}", send):
+            await self._app(scope, receive, send)
+
+    def _name(self, scope: Scope) -> str | None:
+        """Return the name of the request's key."""
+        headers = dict(scope["headers"])
+        scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
+        given = bearer.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
+        if not given:
+            return None
+        digest = hashlib.sha256(given).hexdigest()
+        found = None
+        for known, name in self._keys.items():  # all of them: the time tells nothing about where a hash differs
+            if hmac.compare_digest(known, digest):
+                found = name
+        return found
+
+    async def _within(self, budget: RateLimitItem, who: str, send: Send) -> bool:
+        if await self._limiter.hit(budget, who):
+            return True
+        reset = (await self._limiter.get_window_stats(budget, who)).reset_time
+        wait = max(1, math.ceil(reset - time.time()))
+        await send_problem(send, 429, f"the budget of {budget} is used up", retry_after=wait)
+        return False
+
+
+def _rate(budget: str) -> str:
+    """Return a budget, ``60/minute``, as the package writes it."""
+    count, _, period = budget.partition("/")
+    return f"{count} per {period}"
+
+
+def _sha256(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

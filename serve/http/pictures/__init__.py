@@ -1,0 +1,1 @@
+"""Pictures of requests: their addresses, options and plans, and drawing them."""

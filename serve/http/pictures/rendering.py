@@ -1,0 +1,133 @@
+"""Drawing a planned picture: blocking work for a thread."""
+
+from typing import Final, NamedTuple
+
+from PIL import Image
+
+from memeloom.catalog.blobs import BlobStore
+from memeloom.catalog.errors import BadImage
+from memeloom.catalog.images import load_picture
+from memeloom.configs.schema import Config
+from memeloom.serve.drawing.draw import BadDrawing, DrawOptions, draw
+from memeloom.serve.drawing.encode import alt_text, encode
+from memeloom.serve.drawing.pictures import Picture, open_picture
+from memeloom.serve.http.bounded_cache import BoundedCache
+from memeloom.serve.http.pictures.plan import RenderPlan, Source
+from memeloom.serve.http.problems import Problem
+
+_MB: Final = 2**20
+_OVERLAY_SCALE: Final = 0.25
+
+
+class Rendered(NamedTuple):
+    """A finished file. cut: numbers from 1 of the lines that did not fit and were cut."""
+
+    data: bytes
+    cut: tuple[int, ...]
+
+
+class Renderer:
+    """Draws planned pictures; keeps decoded ones in memory. Safe to share between threads.
+
+    Args:
+        config: `serve.pictures_mb`, `max_pixels` and `max_frames`.
+        blobs: the catalog's pictures.
+    """
+
+    def __init__(self, config: Config, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._max_pixels = config.serve.max_pixels
+        self._max_frames = config.serve.max_frames
+        self._decoded = BoundedCache[str, Picture](config.serve.pictures_mb * _MB, _bytes_of)
+
+    def render(self, plan: RenderPlan) -> Rendered:
+        """Draw a picture.
+
+        Raises:
+            Problem: 415 bytes that are no acceptable picture, 422 a size that is too large.
+            StoreError: the template's picture cannot be read.
+        """
+        options = plan.options
+        picture = self._picture(plan.source, "background")
+        if plan.format in ("png", "jpeg") and not any(box.start for box in plan.boxes):
+            picture = Picture(picture.frames[:1], (0,))
+        elif options.frames:
+            picture = _thinned(picture, options.frames)
+        if plan.overlay is not None:
+            picture = _laid_over(picture, self._layer(plan.overlay), options.centre, options.scale or _OVERLAY_SCALE)
+        self._check_size(picture, (options.width, options.height))
+        how = DrawOptions(
+            style="plain" if options.layout == "plain" else "classic",
+            layout="top" if options.layout == "top" else "default",
+            font=options.font,
+            colours=options.colours,
+            capitals=options.capitals,
+            size=(options.width, options.height),
+            largest=options.max_font_size,
+        )
+        try:
+            drawing = draw(picture, plan.boxes, plan.texts, how)
+        except BadDrawing as error:
+            raise Problem(422, None, str(error), "width") from None
+        said = alt_text(plan.name, plan.texts)
+        return Rendered(encode(drawing, plan.format, said), tuple(number + 1 for number in drawing.cut))
+
+    def _picture(self, source: Source, field: str) -> Picture:
+        kept = self._decoded.get(source.key)
+        if kept is not None:
+            return kept
+        data = source.data if source.data is not None else self._blobs.get(source.key)
+        try:
+            picture = open_picture(data, max_pixels=self._max_pixels * 4, max_frames=self._max_frames)
+        except BadImage as error:
+            raise Problem(415, None, f"{field}: the picture cannot be used: {error.reason}", field) from None
+        self._decoded.put(source.key, picture)
+        return picture
+
+    def _layer(self, source: Source) -> Image.Image:
+        assert source.data is not None
+        try:
+            return load_picture(source.data, max_pixels=self._max_pixels * 4).convert("RGBA")
+        except BadImage as error:
+            raise Problem(415, None, f"style: the picture cannot be used: {error.reason}", "style") from None
+
+    def _check_size(self, picture: Picture, size: tuple[int, int]) -> None:
+        width, height = picture.size
+        if all(size):
+            wanted = size[0] * size[1]
+        else:
+            ratio = size[0] / width if size[0] else size[1] / height if size[1] else 1.0
+            wanted = round(width * ratio) * round(height * ratio)
+        if any(size) and wanted * len(picture.frames) > self._max_pixels * (4 if len(picture.frames) > 1 else 1):
+            most = f"{self._max_pixels:,} pixels"
+            raise Problem(422, None, f"width, height: too large; at most {most} are drawn", "width")
+
+
+def _bytes_of(picture: Picture) -> int:
+    width, height = picture.size
+    return 4 * width * height * len(picture.frames)  # Pillow keeps RGB in 32 bits
+
+
+def _thinned(picture: Picture, most: int) -> Picture:
+    """Return `picture` with at most `most` frames, evenly chosen, and the same duration."""
+    count = len(picture.frames)
+    if count <= most:
+        return picture
+    firsts = [number * count // most for number in range(most)]
+    spans = zip(firsts, [*firsts[1:], count], strict=True)
+    durations = tuple(sum(picture.durations[first:last]) for first, last in spans)
+    return Picture(tuple(picture.frames[first] for first in firsts), durations if most > 1 else (0,))
+
+
+def _laid_over(picture: Picture, layer: Image.Image, centre: tuple[float, float], scale: float) -> Picture:
+    """Return `picture` with `layer` on each frame, scaled to fit a share of the picture around `centre`."""
+    width, height = picture.size
+    factor = min(width * scale / layer.width, height * scale / layer.height)
+    small = layer.resize((max(1, round(layer.width * factor)), max(1, round(layer.height * factor))))
+    corner = round(width * centre[0] - small.width / 2), round(height * centre[1] - small.height / 2)
+    frames = []
+    for frame in picture.frames:
+        copy = frame.copy()
+        copy.paste(small, corner, small)
+        frames.append(copy)
+    return Picture(tuple(frames), picture.durations)

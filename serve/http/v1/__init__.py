@@ -1,0 +1,1 @@
+"""memeloom's own API: captions, memes, batches, templates and the catalog."""

@@ -1,0 +1,168 @@
+"""`/v1/batch`: many captions or memes in one request, answered one by one in order."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+from memeloom.serve.captions.service import Written
+from memeloom.serve.http.captioning.subjects import Subject, find_subject
+from memeloom.serve.http.captioning.writing import Captioning, Model
+from memeloom.serve.http.problems import Problem, problem_of, problem_responses
+from memeloom.serve.http.resources import Resources, Shared
+from memeloom.serve.http.v1.batch_files import ArchiveWriter, BatchBody, BatchItem, read_archive, read_lines
+from memeloom.serve.http.v1.memes import Memes, describe_memes, draw_meme
+
+router: Final = APIRouter(prefix="/v1", tags=["Captions"])
+
+PATH: Final = "/v1/batch"
+_LINES: Final = "application/jsonl"
+_ZIP: Final = "application/zip"
+_LINE_TYPES: Final = (_LINES, "application/x-ndjson", "application/x-jsonlines", "application/json", "text/plain")
+# Requests in progress at a time: enough for a batch of the model, little enough for others to get their turn.
+_AT_ONCE: Final = 16
+_BUSY_SECONDS: Final = 0.1
+# The size of an archive unpacked, in bodies of the largest size: pictures hardly get smaller.
+_UNPACKED: Final = 2
+
+
+class BatchLine(BaseModel):
+    """The answer to one request: its memes, or the problem with it."""
+
+    id: str
+    memes: Memes | None = None
+    file: str | None = None
+    problem: dict[str, Any] | None = None
+
+
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_BODY: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            _LINES: {
+                "schema": {"type": "string", "maxLength": 100_000},
+                "example": '{"id": "a", "template": "doge"}\n{"id": "b", "template": "drake", "count": 2}\n',
+            },
+            _ZIP: _BINARY,
+        },
+    }
+}
+
+
+@router.post(
+    "/batch",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "A line for each request; with `Accept: application/zip` an archive of pictures and of "
+            "`results.jsonl`.",
+            "content": {_LINES: {"schema": {"type": "string"}}, _ZIP: _BINARY},
+        },
+        **problem_responses(400, 413, 415, 422, 503),
+    },
+    openapi_extra=_BODY,
+    summary="Many memes in one request",
+)
+async def answer_batch(request: Request, shared: Shared, captioning: Model) -> StreamingResponse:
+    """Write captions for many templates or pictures.
+
+    JSON lines hold a request of `/v1/memes` each, and may hold an `id`. A zip archive holds pictures, and may hold
+    `requests.jsonl`, whose lines name them as `image`. The answer begins before the batch is finished; a request that
+    fails has a `problem` in its place.
+    """
+    items = await _items(request, shared)
+    base = shared.base_url(request)
+    if _ZIP in request.headers.get("accept", ""):
+        return StreamingResponse(_as_archive(items, shared, captioning, base), media_type=_ZIP)
+    return StreamingResponse(_as_lines(items, shared, captioning, base), media_type=_LINES)
+
+
+async def _items(request: Request, shared: Resources) -> Sequence[BatchItem]:
+    serve = shared.config.serve
+    kind = request.headers.get("content-type", _LINES).partition(";")[0].strip().lower()
+    if kind == _ZIP:
+        return await shared.run(
+            read_archive, await request.body(), serve.batch_requests, _UNPACKED * serve.max_body_bytes
+        )
+    if kind not in _LINE_TYPES:
+        raise Problem(415, "Unknown type", f"send {_LINES} or {_ZIP}", "content-type")
+    return await shared.run(read_lines, await request.body(), serve.batch_requests)
+
+
+async def _as_lines(
+    items: Sequence[BatchItem], shared: Resources, captioning: Captioning, base: str
+) -> AsyncIterator[bytes]:
+    async for line, _ in _answers(items, shared, captioning, base, drawn=False):
+        yield to_json(line, exclude_none=True) + b"\n"
+
+
+async def _as_archive(
+    items: Sequence[BatchItem], shared: Resources, captioning: Captioning, base: str
+) -> AsyncIterator[bytes]:
+    archive = ArchiveWriter()
+    lines = []
+    async for line, data in _answers(items, shared, captioning, base, drawn=True):
+        lines.append(to_json(line, exclude_none=True) + b"\n")
+        if data is not None and line.file is not None:
+            yield archive.add(line.file, data)
+    yield archive.add("results.jsonl", b"".join(lines))
+    yield archive.close()
+
+
+async def _answers(
+    items: Sequence[BatchItem], shared: Resources, captioning: Captioning, base: str, *, drawn: bool
+) -> AsyncIterator[tuple[BatchLine, bytes | None]]:
+    """Answer `_AT_ONCE` requests at a time, in order."""
+    tasks: deque[asyncio.Task[tuple[BatchLine, bytes | None]]] = deque()
+    try:
+        for number, item in enumerate(items, start=1):
+            tasks.append(asyncio.create_task(_answer(number, item, shared, captioning, base, drawn=drawn)))
+            if len(tasks) == _AT_ONCE:
+                yield await tasks.popleft()
+        while tasks:
+            yield await tasks.popleft()
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _answer(
+    number: int, item: BatchItem, shared: Resources, captioning: Captioning, base: str, *, drawn: bool
+) -> tuple[BatchLine, bytes | None]:
+    if item.body is None:
+        return BatchLine(id=item.id, problem=(item.error or Problem(422)).body()), None
+    try:
+        return await _made(number, item, item.body, shared, captioning, base, drawn=drawn)
+    except Exception as error:  # noqa: BLE001 -- one request of many
+        return BatchLine(id=item.id, problem=problem_of(error).body()), None
+
+
+async def _made(
+    number: int, item: BatchItem, body: BatchBody, shared: Resources, captioning: Captioning, base: str, *, drawn: bool
+) -> tuple[BatchLine, bytes | None]:
+    subject = await find_subject(shared, captioning, body, item.picture, drawn=True)
+    written = await _patient(shared, captioning, subject)
+    memes = await describe_memes(shared, base, subject, body, written)
+    if not drawn or (subject.template is None and subject.picture is None):
+        return BatchLine(id=item.id, memes=memes), None
+    rendered = await draw_meme(shared, subject, body, written)
+    return BatchLine(id=item.id, memes=memes, file=f"{number:05}.{body.format}"), rendered.data
+
+
+async def _patient(shared: Resources, captioning: Captioning, subject: Subject) -> Written:
+    """Write captions; wait where a single request would be refused because the server is busy."""
+    deadline = time.monotonic() + shared.config.serve.deadline_seconds
+    while True:
+        try:
+            return await captioning.write(subject.request, deadline)
+        except Problem as problem:
+            if problem.status != 503 or time.monotonic() + _BUSY_SECONDS >= deadline or not captioning.has_model:
+                raise
+            await asyncio.sleep(_BUSY_SECONDS)

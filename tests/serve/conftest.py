@@ -1,0 +1,146 @@
+"""A trained model, a catalog of the templates that it learned, and a real server on loopback."""
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from PIL import Image
+
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Template
+from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.configs.load import load_config
+from memeloom.configs.locks import exclusive
+from tests.train.conftest import NAMES, _settings, _write_dataset, toy_captions
+
+# Without XLA, which takes longer to compile a toy network than it takes to train.
+_TRAIN = """
+import sys
+from pathlib import Path
+import tensorflow as tf
+function = tf.function
+tf.function = lambda body=None, jit_compile=None, **options: function(body, **options)
+from memeloom.train.fit import train_model
+from memeloom.configs.progress import SILENT
+from tests.serve.conftest import training
+train_model(training(Path(sys.argv[1])), SILENT)
+"""
+_SECONDS = 60
+
+
+def training(folder: Path) -> Any:
+    """Settings of a training that takes seconds."""
+    return _settings(folder, model="causal", steps=40, steps_per_epoch=40, validation_batches=1)
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Path:
+    """A `causal` model of a toy language, trained once for all workers of the run; never change it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"served-{testrun_uid}"
+    folder.mkdir(exist_ok=True)
+    with exclusive(folder / "training", "another worker trains", wait_seconds=300):
+        if not (folder / "model" / "model.json").exists():
+            rows = {"train": toy_captions(240), "validation": toy_captions(60, seed=2)}
+            _write_dataset(folder / "dataset", rows)  # type: ignore[arg-type]
+            subprocess.run([sys.executable, "-c", _TRAIN, str(folder)], check=True, timeout=300, env=_environment())
+    return folder / "model"
+
+
+@pytest.fixture(scope="session")
+def catalog_settings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """The stores of a catalog with the templates that the model learned, and one more, as settings."""
+    folder = tmp_path_factory.mktemp("catalog")
+    settings = {"store.documents": f"sqlite:///{folder}/catalog.db", "store.blobs": str(folder / "blobs")}
+    store = load_config(options=settings).store
+    with closing(open_documents(store)) as documents, closing(open_blobs(store)) as blobs:
+        templates = []
+        for number, (template_id, name) in enumerate({**NAMES, "fry": "Futurama Fry"}.items()):
+            stream = io.BytesIO()
+            Image.new("RGB", (240, 180), (40 * number, 90, 120)).save(stream, "PNG")
+            blobs.put(stream.getvalue())
+            image = inspect_image(stream.getvalue(), max_bytes=10**6, max_pixels=10**6)
+            slug = name.lower().replace(" ", "-")
+            templates.append(
+                Template(id=template_id, slug=slug, name=name, box_count=2, boxes=(), image=image, source="toy")
+            )
+        documents.upsert_templates(templates)
+    return settings
+
+
+@dataclass
+class Server:
+    """A server process. address: of its port. process: ends with the fixture. log: what it says."""
+
+    address: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def client(self, **options: Any) -> httpx2.Client:
+        return httpx2.Client(base_url=self.address, timeout=_SECONDS, **options)
+
+    def until_ready(self) -> None:
+        """Wait for the model."""
+        with self.client() as client:
+            while client.get("/v2/health/ready").status_code != 200:
+                assert self.process.poll() is None
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(_SECONDS)
+
+
+StartServer = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def start_server(catalog_settings: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> StartServer:
+    """A function that starts `memeloom serve` with settings, as a context."""
+
+    @contextmanager
+    def start(settings: Mapping[str, Any], *arguments: str) -> Iterator[Server]:
+        chosen = {"serve.port": 0, **catalog_settings, **settings}
+        options = [part for key, value in chosen.items() for part in ("-s", f"{key}={value}")]
+        log = tmp_path_factory.mktemp("server") / "log"
+        with log.open("wb") as stream:
+            command = [sys.executable, "-m", "memeloom.cli.main", "serve", *options, *arguments]
+            process = subprocess.Popen(command, stderr=stream, env=_environment())
+        try:
+            end = time.monotonic() + _SECONDS
+            while not (found := re.search(r"http://[0-9.:]+", log.read_text())):
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < end
+                time.sleep(0.02)
+            yield Server(found[0], process, log)
+        finally:
+            process.kill()
+            process.wait()
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def server(start_server: StartServer, model_folder: Path) -> Iterator[Server]:
+    """A server with a model, shared by tests that leave it as it is."""
+    with start_server({"generate.model": str(model_folder)}) as server:
+        server.until_ready()
+        yield server
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(Path(__file__).parents[2])}

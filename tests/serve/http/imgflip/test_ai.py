@@ -1,0 +1,82 @@
+"""Imgflip's clients get memes that the model writes, and templates that suit their texts."""
+
+import pytest
+from fastapi.testclient import TestClient
+
+from memeloom.serve.http.imgflip.automeme import divide
+from tests.serve.conftest import Server
+
+
+def test_the_model_writes_on_the_template_that_is_named(server: Server) -> None:
+    with server.client() as http:
+        answer = http.post("/ai_meme", data={"template_id": "doge", "prefix_text": "such", "model": "classic"}).json()
+        assert answer["success"] is True
+        data = answer["data"]
+        assert data["template_id"] == "8072285"
+        assert data["texts"][0].startswith("such")
+        assert len(data["texts"]) == 2, "as many as the catalog's template takes"
+        assert "/images/doge/such" in data["url"]
+        picture = http.get(data["url"])
+        assert (picture.status_code, picture.headers["content-type"]) == (200, "image/jpeg")
+        assert "immutable" in picture.headers["cache-control"]
+
+
+def test_a_template_that_the_model_knows_is_drawn_where_none_is_named(server: Server) -> None:
+    with server.client() as http:
+        for _ in range(5):
+            answer = http.post("/ai_meme", data={}).json()
+            assert answer["success"] is True
+            assert answer["data"]["template_id"] != "fry", "the model never learned it"
+            assert http.get(answer["data"]["url"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [({"template_id": "dogge"}, "did you mean"), ({"template_id": "doge", "prefix_text": "x" * 65}, "prefix_text")],
+)
+def test_errors_of_the_request_have_status_200(server: Server, form: dict[str, str], message: str) -> None:
+    with server.client() as http:
+        answer = http.post("/ai_meme", data=form)
+        assert (answer.status_code, answer.json()["success"]) == (200, False)
+        assert message in answer.json()["error_message"]
+
+
+def test_without_a_model_the_answer_is_503_with_what_to_do(client: TestClient) -> None:
+    answer = client.post("/ai_meme", data={"template_id": "drake"})
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "template", "texts"),
+    [
+        ("drake on the hotline, again and again", "100", ["drake on the hotline,", "again and again"]),
+        ("insanity: tests in production | every wolf", "105", ["insanity: tests in production", "every wolf"]),
+        ("not sure if futurama\nor just fry", "101", ["not sure if futurama", "or just fry"]),
+    ],
+)
+def test_a_text_gets_the_template_that_shares_its_words(
+    client: TestClient, text: str, template: str, texts: list[str]
+) -> None:
+    data = client.post("/automeme", data={"text": text}).json()["data"]
+    assert (data["template_id"], data["texts"]) == (template, texts)
+    assert client.get(data["url"]).status_code == 200
+
+
+@pytest.mark.parametrize("text", ["", "x" * 401, "a|b|c|d|e", "\0", "x" * 399])
+def test_texts_that_no_template_can_take_are_refused(client: TestClient, text: str) -> None:
+    answer = client.post("/automeme", data={"text": text})
+    assert (answer.status_code, answer.json()["success"]) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("one", ["one"]),
+        ("one two", ["one", "two"]),
+        ("one does not simply walk into mordor", ["one does not", "simply walk into mordor"]),
+        ("yes, but the other mark is far", ["yes,", "but the other mark is far"]),
+    ],
+)
+def test_a_text_is_divided_near_its_middle(text: str, parts: list[str]) -> None:
+    assert divide(text) == parts

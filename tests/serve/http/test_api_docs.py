@@ -1,0 +1,130 @@
+"""The curl lines of docs/api.md do what the page says, on the demo's templates."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from fastapi.testclient import TestClient
+
+from memeloom.catalog.images import inspect_image
+from memeloom.catalog.records import Meme, Template
+from memeloom.catalog.stores import open_blobs, open_documents
+from memeloom.configs.load import load_config
+from memeloom.configs.schema import Config
+from memeloom.demo.corpus_own import OwnCorpus
+from memeloom.demo.pictures import PictureRenderer
+from memeloom.serve.http.app import create_app
+
+PAGE = Path(__file__).parents[3] / "docs" / "api.md"
+# Routes that need a model have tests of their own.
+NEEDS_MODEL = re.compile(r"/(v1/(captions|memes|batch)|v2|ai_meme|metrics|healthz)\b")
+
+
+class Line(NamedTuple):
+    """A curl line: method, address, headers, body, and the status that its comment names."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: str | None
+    status: int
+
+
+def curl_lines() -> list[Line]:
+    lines = [parsed(line) for line in PAGE.read_text().splitlines() if line.startswith("curl ")]
+    return [line for line in lines if not NEEDS_MODEL.search(line.url)]
+
+
+def parsed(line: str) -> Line:
+    command, _, comment = line.partition("  # ")
+    words = iter(shlex.split(command)[1:])
+    headers, data, url, method = dict[str, str](), list[str](), "", None
+    for word in words:
+        match word:
+            case "-o":
+                next(words)
+            case "-H":
+                name, _, value = next(words).partition(": ")
+                headers[name] = value
+            case "-d":
+                data.append(next(words))
+            case "-X":
+                method = next(words)
+            case _:
+                url = word
+    if data and "Content-Type" not in headers:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    status = int(comment[:3]) if comment[:3].isdigit() else 200
+    return Line(method or ("POST" if data else "GET"), url, headers, "&".join(data) if data else None, status)
+
+
+def fill(config: Config) -> None:
+    """Write the demo's templates and some of its memes into a catalog."""
+    corpus = OwnCorpus(48, seed=1)
+    pictures = PictureRenderer(corpus)
+    with closing(open_documents(config.store)) as documents, closing(open_blobs(config.store)) as blobs:
+        for blank in corpus.blanks:
+            data = pictures.blank(blank)
+            blobs.put(data)
+            template = Template(
+                id=blank.id, slug=blank.slug, name=blank.name, boxes=blank.boxes, box_count=len(blank.boxes),
+                image=inspect_image(data, max_bytes=10**7, max_pixels=10**7), source="imgflip",
+            )  # fmt: skip
+            documents.upsert_templates([template])
+            posts = (corpus.post(blank, place) for place in range(corpus.count(blank)))
+            documents.upsert(
+                Meme(id=f"imgflip:{post.key}", source="imgflip", template=template.ref(), boxes=post.boxes)
+                for post in posts
+            )
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("demo")
+    store = {"store.documents": f"sqlite:///{folder}/catalog.db", "store.blobs": str(folder / "blobs")}
+    config = load_config(options=store)
+    fill(config)
+    with TestClient(create_app(config), base_url="http://127.0.0.1:8000", follow_redirects=False) as client:
+        yield client
+
+
+def test_every_line_is_answered_as_the_page_says(client: TestClient) -> None:
+    lines = curl_lines()
+    assert len(lines) > 20
+    for line in lines:
+        url = line.url.replace("example.com", "example.invalid")  # no test reaches a real site
+        answer = client.request(line.method, url, headers=line.headers, content=line.body)
+        assert answer.status_code == line.status, line
+        if (
+            answer.headers["content-type"] == "application/json"
+            and line.status == 200
+            and isinstance(answer.json(), dict)
+        ):
+            assert answer.json().get("success", True), line
+
+
+def test_the_addresses_that_the_page_shows_are_those_of_the_server(client: TestClient) -> None:
+    page = PAGE.read_text()
+    body = {"template_id": "Calm-Captain", "text": ["halfway through the haircut?", "hold my hat"]}
+    assert client.post("/images/", json=body).text in page
+    assert client.get("/templates/Upgrading-Robot").text in page
+    problem = client.get("/images/Detectiv-Duck/who.png", headers={"Accept": "application/json"})
+    assert problem.text in page
+
+
+def test_every_parameter_of_a_picture_is_on_the_page(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    names = {each["name"] for each in document["paths"]["/images/{template}/{lines}"]["get"]["parameters"]}
+    page = PAGE.read_text()
+    assert [name for name in names - {"template", "lines", "center", "scale"} if f"`{name}`" not in page] == []
+
+
+def test_its_pictures_are_there_and_small() -> None:
+    pictures = re.findall(r"\]\((images/[^)]+)\)", PAGE.read_text())
+    assert len(pictures) >= 6
+    for name in pictures:
+        assert (PAGE.parent / name).stat().st_size <= 30_000, name

@@ -1,0 +1,83 @@
+"""Every error is a problem that names its field, and tells nothing about the server."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from pydantic import BaseModel
+
+from memeloom.catalog.errors import BadImage, StoreUnavailable
+from memeloom.serve.http.problems import MEDIA_TYPE, Problem, install_handlers
+
+
+class Box(BaseModel):
+    text: str
+
+
+class Body(BaseModel):
+    boxes: list[Box]
+
+
+ERRORS = {
+    "problem": Problem(404, None, "no such template: 'drak'", "template", nearest=["drake"]),
+    "store": StoreUnavailable("/secret/catalog.db: locked"),
+    "picture": BadImage("truncated", "/secret/picture.png"),
+    "bug": RuntimeError("/secret/key"),
+}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    app = FastAPI()
+    install_handlers(app)
+
+    @app.get("/raise/{name}")
+    def fail(name: str) -> None:
+        raise ERRORS[name]
+
+    @app.post("/body")
+    def take(body: Body) -> None:
+        return None
+
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize(("name", "status"), [("problem", 404), ("store", 503), ("picture", 415), ("bug", 500)])
+def test_errors_become_problems_without_secrets(client: TestClient, name: str, status: int) -> None:
+    answer = client.get(f"/raise/{name}")
+    assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE)
+    assert answer.json()["status"] == status
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_a_problem_has_its_field_and_further_members(client: TestClient) -> None:
+    assert client.get("/raise/problem").json() == {
+        "title": "Not found",
+        "status": 404,
+        "detail": "no such template: 'drak'",
+        "field": "template",
+        "nearest": ["drake"],
+    }
+
+
+def test_a_store_that_may_come_back_asks_to_retry(client: TestClient) -> None:
+    assert int(client.get("/raise/store").headers["retry-after"]) > 0
+
+
+def test_an_invalid_body_names_the_member_and_keeps_its_value_to_itself(client: TestClient) -> None:
+    answer = client.post("/body", json={"boxes": [{"text": "fine"}, {"text": ["hush"]}]})
+    assert (answer.status_code, answer.json()["field"]) == (422, "boxes[1].text")
+    assert "hush" not in answer.text
+    several = client.post("/body", json={"boxes": [{}, {}]}).json()
+    assert [each["field"] for each in several["errors"]] == ["boxes[0].text", "boxes[1].text"]
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nothing", 404), ("PUT", "/body", 405)])
+def test_addresses_and_methods_that_do_not_exist_are_problems_too(
+    client: TestClient, method: str, path: str, status: int
+) -> None:
+    answer = client.request(method, path)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE)
