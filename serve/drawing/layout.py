@@ -89,7 +89,7 @@ class Fitted:
     cut: bool
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)  # one of a hundred words takes 40 KB
 def read_text(text: str, font: Font) -> Paragraphs:
     """Cut `text` into paragraphs, at line feeds, and words."""
     composed = unicodedata.normalize("NFC", text[: 4 * _LONGEST])

@@ -1,10 +1,11 @@
 """Letters as masks: measured once, drawn once a size, then pasted, which is much faster than outlined text."""
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from PIL import Image, ImageDraw, features
 
+from memeloom.serve.bounded_cache import BoundedCache
 from memeloom.serve.drawing.fonts import Font, default_font, load_font
 from memeloom.serve.drawing.runs import Run
 
@@ -16,6 +17,8 @@ _EMOJI_HEIGHT: Final = 1.0  # in font sizes of the default font
 # Builds of Pillow without it draw letter by letter.
 _RAQM: Final = features.check("raqm")
 _EMOJI_BITMAP: Final = 109  # pixels an em: the only size of the usual emoji fonts
+_KEPT_BYTES: Final = 32 * 2**20  # of drawn letters: a shaped text in large letters alone may take two megabytes
+_ENTRY_BYTES: Final = 500  # of a kept letter beside its pixels
 
 
 class Stamp(NamedTuple):
@@ -26,6 +29,16 @@ class Stamp(NamedTuple):
     outline: Image.Image | None
     letter: Image.Image
     picture: Image.Image | None = None
+
+
+def _bytes_of(drawn: Stamp | Image.Image) -> int:
+    images = (drawn,) if isinstance(drawn, Image.Image) else (drawn.outline, drawn.letter, drawn.picture)
+    # Pillow keeps pixels of several channels in 32 bits.
+    pixels = (each.width * each.height * (1 if each.mode == "L" else 4) for each in images if each)
+    return sum(pixels) + _ENTRY_BYTES
+
+
+_drawn: Final = BoundedCache[Any, Stamp | Image.Image](_KEPT_BYTES, _bytes_of)
 
 
 def outline_width(size: int) -> int:
@@ -81,19 +94,19 @@ def capital(font: Font) -> float:
     return float(bottom - top) / _REFERENCE
 
 
-@lru_cache(maxsize=4096)
+@_drawn.keeps
 def letter_stamp(character: str, font: Font, size: int, stroke: int) -> Stamp:
     """Draw one plain letter with an outline of `stroke` pixels."""
     return _stamp(character, font, size, stroke, None, shaped=False)
 
 
-@lru_cache(maxsize=512)
+@_drawn.keeps
 def shaped_stamp(run: Run, size: int, stroke: int) -> Stamp:
     """Draw a shaped run as a whole."""
     return _stamp(run.text, run.font, size, stroke, _towards(run), shaped=True)
 
 
-@lru_cache(maxsize=512)
+@_drawn.keeps
 def emoji_stamp(cluster: str, font: Font, size: int) -> Stamp:
     """Draw an emoji as tall as the letters of text of `size` pixels with their descenders."""
     bitmap = _emoji(cluster, font)
@@ -104,7 +117,7 @@ def emoji_stamp(cluster: str, font: Font, size: int) -> Stamp:
     return Stamp(round(0.04 * size), drop - height, None, picture.getchannel("A"), picture.convert("RGB"))
 
 
-@lru_cache(maxsize=256)
+@_drawn.keeps
 def _emoji(cluster: str, font: Font) -> Image.Image:
     """Return the emoji's own bitmap, RGBA, without empty edges."""
     loaded = load_font(font, _EMOJI_BITMAP, shaped=True)

@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 from memeloom.configs.extras import MissingExtra, require
 from memeloom.configs.schema import Config
-from memeloom.serve.http.bounded_cache import BoundedCache
+from memeloom.serve.bounded_cache import BoundedCache
 from memeloom.serve.http.problems import Problem
 
 if TYPE_CHECKING:  # imports Scrapy and aiohttp, which most servers never need

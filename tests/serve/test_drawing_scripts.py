@@ -1,5 +1,6 @@
 """Every script is shaped and ordered; letters come from whatever font has them; emoji are coloured."""
 
+import gc
 import subprocess
 import sys
 
@@ -174,3 +175,14 @@ def test_lines_are_of_similar_width() -> None:
     widths = [line.width for line in fitted.lines]
     assert len(widths) == 2
     assert min(widths) > 0.7 * max(widths)
+
+
+@needs("\u0645")
+def test_kept_letters_take_bounded_memory_whatever_is_drawn() -> None:
+    """Each text here is one shaped run, drawn as a whole: more than a megabyte of pixels."""
+    picture = Image.new("RGB", (5000, 1000), GREY)
+    for number in range(40):
+        draw_caption(picture, [], ["\u0645" * (30 + number)])
+    gc.collect()
+    masks = [each for each in gc.get_objects() if isinstance(each, Image.Image) and each.mode == "L"]
+    assert sum(each.width * each.height for each in masks) < 40_000_000

@@ -11,7 +11,7 @@ from memeloom.configs.schema import Config
 from memeloom.serve.drawing.draw import BadDrawing, DrawOptions, draw
 from memeloom.serve.drawing.encode import alt_text, encode
 from memeloom.serve.drawing.pictures import Picture, open_picture
-from memeloom.serve.http.bounded_cache import BoundedCache
+from memeloom.serve.bounded_cache import BoundedCache
 from memeloom.serve.http.pictures.plan import RenderPlan, Source
 from memeloom.serve.http.problems import Problem
 

@@ -2,11 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import wraps
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class BoundedCache(Generic[K, V]):
@@ -50,3 +52,17 @@ class BoundedCache(Generic[K, V]):
     def held(self) -> int:
         """Sum of the sizes of all entries."""
         return self._held
+
+    def keeps(self, function: F) -> F:
+        """Decorate a function of hashable positional arguments to keep its values here; None is not kept."""
+
+        @wraps(function)
+        def kept(*args: Any) -> Any:
+            key: Any = (function, *args)
+            value = self.get(key)
+            if value is None:
+                value = function(*args)
+                self.put(key, value)
+            return value
+
+        return kept  # type: ignore[return-value]
