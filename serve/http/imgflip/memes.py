@@ -15,7 +15,7 @@ from memeloom.serve.http.imgflip.forms import AiMemeForm, AutomemeForm, Caption,
 from memeloom.serve.http.payloads import form_schema, validated
 from memeloom.serve.http.pictures.addresses import image_url
 from memeloom.serve.http.pictures.options import ImageOptions
-from memeloom.serve.http.pictures.planning import plan_image
+from memeloom.serve.http.pictures.planning import check_lengths, plan_image
 from memeloom.serve.http.problems import Problem, problem_responses
 from memeloom.serve.http.resources import Resources, Shared
 from memeloom.serve.http.templates import find_template
@@ -76,11 +76,14 @@ async def automeme(request: Request, shared: Shared) -> Success[ChosenPicture]:
     choice = await shared.run(choose_template, await shared.templates(), form.text)
     if choice is None:
         raise Problem(404, None, "no template takes that many texts", "text")
+    check_lengths(choice.texts)
     return await _chosen(request, shared, choice.template, choice.texts)
 
 
 async def _captioned(request: Request, shared: Resources, extension: str) -> Success[ImgflipPicture]:
-    url = await _meme_url(shared, shared.base_url(request), await caption_of(request), extension)
+    caption = await caption_of(request)
+    check_lengths(caption.texts)
+    url = await _meme_url(shared, shared.base_url(request), caption, extension)
     return Success(data=ImgflipPicture(url=url, page_url=url))
 
 

@@ -9,7 +9,13 @@ from pydantic import BaseModel, Field, WithJsonSchema
 from memeloom.serve.http.payloads import body_schema, payload_of, validated
 from memeloom.serve.http.pictures.addresses import image_url
 from memeloom.serve.http.pictures.options import ImageOptions
-from memeloom.serve.http.pictures.planning import CUSTOM, FORMATS, check_lines, template_boxes
+from memeloom.serve.http.pictures.planning import (
+    CUSTOM,
+    check_characters,
+    check_extension,
+    check_lengths,
+    template_boxes,
+)
 from memeloom.serve.http.problems import Problem, problem_responses
 from memeloom.serve.http.resources import Resources, Shared
 from memeloom.serve.http.templates import find_template
@@ -130,9 +136,11 @@ async def _created(request: Request, shared: Resources, name: str, wanted: Custo
     lines = ["" if line == "/" else line for line in texts]  # memegen's other empty line
     while lines and not lines[-1].strip():
         lines.pop()
-    check_lines(lines)
+    check_characters(lines)
+    check_lengths(lines)
     style = _style(wanted.style)
-    extension = wanted.extension if wanted.extension in FORMATS else "gif" if style == "animated" else "png"
+    extension = wanted.extension.lower() or ("gif" if style == "animated" else "png")
+    check_extension(extension)
     style = "" if style == "animated" else style
     layout = "" if wanted.layout in ("", "default") else wanted.layout
     query: dict[str, object] = {"style": style, "layout": layout, "font": wanted.font}

@@ -12,7 +12,7 @@ from memeloom.serve.http.memegen.lists import example_lines
 from memeloom.serve.http.pictures.addresses import decode_lines, encode_lines, image_url, quoted
 from memeloom.serve.http.pictures.options import ImageOptions
 from memeloom.serve.http.pictures.plan import RenderPlan
-from memeloom.serve.http.pictures.planning import CUSTOM, MEDIA_TYPES, plan_image
+from memeloom.serve.http.pictures.planning import CUSTOM, MEDIA_TYPES, check_lengths, plan_image
 from memeloom.serve.http.problems import Problem, problem_responses
 from memeloom.serve.http.resources import Resources, Shared
 from memeloom.serve.http.templates import find_template, moving_or
@@ -153,7 +153,10 @@ async def _answer(
 ) -> Response:
     if (options.style or "").lower() == "animated" and extension not in _ANIMATED:
         return _redirect(request, template, text, "gif", 301, without="style")
-    plan = await plan_image(shared, template, decode_lines(text), extension, options)
+    lines = decode_lines(text)
+    if options.v is None:  # not an address that the server made
+        check_lengths(lines)
+    plan = await plan_image(shared, template, lines, extension, options)
     headers = _headers(plan)
     if _matches(request.headers.get("if-none-match", ""), plan.etag):
         return Response(status_code=304, headers=headers)

@@ -10,7 +10,6 @@ from memeloom.catalog.records import Template, TemplateBox, TextStyle
 from memeloom.serve.drawing.boxes import text_boxes
 from memeloom.serve.drawing.encode import Format
 from memeloom.serve.drawing.fonts import UnknownFont, find_font
-from memeloom.serve.http.pictures.addresses import encode_lines
 from memeloom.serve.http.pictures.options import BoxParameter, ImageOptions
 from memeloom.serve.http.pictures.plan import RenderPlan, Source
 from memeloom.serve.http.problems import Problem
@@ -22,7 +21,7 @@ FORMATS: Final[dict[str, Format]] = {"png": "png", "jpg": "jpeg", "jpeg": "jpeg"
 MEDIA_TYPES: Final[dict[Format, str]] = {
     "png": "image/png", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
 }  # fmt: skip
-MOST_LINE_BYTES: Final = 200
+_LONGEST_LINE: Final = 200  # characters
 # Lines on a picture whose text boxes are unknown: any, but a bound on the work.
 _MOST_LINES: Final = 20
 
@@ -40,12 +39,10 @@ async def plan_image(
         options: the query parameters.
 
     Raises:
-        Problem: 404 unknown template, 414 text too long, 415 a picture that cannot be fetched, 422 a field.
+        Problem: 404 unknown template, 415 a picture that cannot be fetched, 422 a field.
     """
-    check_lines(lines)
-    file_format = FORMATS.get(extension.lower())
-    if file_format is None:
-        raise Problem(422, None, "the extension must be png, jpg, gif or webp", "extension")
+    check_characters(lines)
+    file_format = check_extension(extension)
     if options.font is not None:
         await resources.run(check_font, options.font)
     if name == CUSTOM:
@@ -68,22 +65,35 @@ async def plan_image(
     return RenderPlan(title, source, overlay, tuple(boxes), texts, options, file_format, name != CUSTOM)
 
 
-def check_lines(lines: Sequence[str]) -> None:
-    """Check the texts of a request.
+def check_extension(extension: str) -> Format:
+    """Return the format that an extension names. Raises Problem: 422, there is none."""
+    file_format = FORMATS.get(extension.lower())
+    if file_format is None:
+        raise Problem(422, None, "the extension must be png, jpg, gif or webp", "extension")
+    return file_format
 
-    Raises:
-        Problem: 414, a line has more than 200 bytes as it is written in an address; 422, a control character.
-    """
+
+def check_characters(lines: Sequence[str]) -> None:
+    """Check texts. Raises Problem: 422, a control character."""
     for number, line in enumerate(lines, 1):
-        if is_too_long(line):
-            raise Problem(414, None, f"line {number} has more than {MOST_LINE_BYTES} bytes", "text")
         if any(_is_control(character) for character in line):
             raise Problem(422, None, f"line {number} has a control character or half a character", "text")
 
 
+def check_lengths(lines: Sequence[str]) -> None:
+    """Check texts that a client puts into an address. Those that the model writes may be longer.
+
+    Raises:
+        Problem: 414, a line has more than 200 characters.
+    """
+    for number, line in enumerate(lines, 1):
+        if is_too_long(line):
+            raise Problem(414, None, f"line {number} has more than {_LONGEST_LINE} characters", "text")
+
+
 def is_too_long(line: str) -> bool:
-    """Return whether a line has more than 200 bytes as it is written in an address."""
-    return len(line) > MOST_LINE_BYTES or len(encode_lines([line]).encode(errors="surrogatepass")) > MOST_LINE_BYTES
+    """Return whether a line has more than 200 characters."""
+    return len(line) > _LONGEST_LINE
 
 
 def check_font(name: str) -> None:

@@ -8,10 +8,10 @@ from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.images import load_picture
 from memeloom.configs.schema import Config
+from memeloom.serve.bounded_cache import BoundedCache
 from memeloom.serve.drawing.draw import BadDrawing, DrawOptions, draw
 from memeloom.serve.drawing.encode import alt_text, encode
 from memeloom.serve.drawing.pictures import Picture, open_picture
-from memeloom.serve.bounded_cache import BoundedCache
 from memeloom.serve.http.pictures.plan import RenderPlan, Source
 from memeloom.serve.http.problems import Problem
 

@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from memeloom.catalog.records import Template
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Config
-from memeloom.serve.http.app import create_app
 from memeloom.serve.bounded_cache import BoundedCache
+from memeloom.serve.http.app import create_app
 from memeloom.serve.http.pictures.plan import RenderPlan
 from memeloom.serve.http.pictures.rendering import Rendered, Renderer
 from memeloom.serve.http.problems import Problem

@@ -3,7 +3,11 @@
 import pytest
 from fastapi.testclient import TestClient
 
+from memeloom.dataset.manifest import DatasetTemplate
+from memeloom.serve.captions.service import Written
+from memeloom.serve.http.captioning.writing import Captioning
 from memeloom.serve.http.imgflip.automeme import divide
+from memeloom.train.decoding.draft import WrittenCaption
 from tests.serve.conftest import Server
 
 
@@ -80,3 +84,21 @@ def test_texts_that_no_template_can_take_are_refused(client: TestClient, text: s
 )
 def test_a_text_is_divided_near_its_middle(text: str, parts: list[str]) -> None:
     assert divide(text) == parts
+
+
+def test_captions_of_the_model_may_be_longer_than_lines_that_clients_write(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = DatasetTemplate.model_construct(id="100", slug="drake", name="Drake Hotline Bling")
+
+    async def write(*_: object) -> Written:
+        return Written([WrittenCaption(template, ("ก" * 300, "b" * 300), 0.5, finished=True)], "test")
+
+    monkeypatch.setattr(Captioning, "write", write)
+    url = client.post("/ai_meme", data={"template_id": "drake"}).json()["data"]["url"]
+    assert client.get(url).status_code == 200
+    body = {"template": "drake"}
+    assert client.get(client.post("/v1/memes", json=body).json()["memes"][0]["url"]).status_code == 200
+    assert client.post("/v1/memes", json=body, headers={"Accept": "image/jpeg"}).status_code == 200
+    assert client.get(url.partition("?")[0]).status_code == 414, "not an address of the server"
+    assert client.get(f"/images/drake/{'ก' * 200}.png").status_code == 200

@@ -77,7 +77,7 @@ def test_boxes_are_drawn_where_they_say_and_as_typed(client: TestClient) -> None
         ({"template_id": "100"}, "No texts specified"),
         ({"template_id": "nothing", "text0": "a"}, "no such template"),
         ({"template_id": "100", "text0": "a", "text1": "b", "text2": "c"}, "takes 2 lines"),
-        ({"template_id": "100", "text0": "a" * 300}, "more than 200 bytes"),
+        ({"template_id": "100", "text0": "a" * 300}, "more than 200 characters"),
         ({"template_id": "100", "text0": "a\0"}, "control character"),
         ({"template_id": "100", "text0": "a", "font": "no such font"}, "font"),
         ({"template_id": "100", "text0": "a", "max_font_size": "big"}, "max_font_size"),

@@ -83,6 +83,7 @@ def test_a_redirect_leads_to_the_picture(client: TestClient) -> None:
         (b'{"template_id": "iw", "text": 7}', 422, "text"),
         (b'{"template_id": {}, "text": []}', 422, "template_id"),
         (b'{"template_id": "iw", "layout": "sideways"}', 422, "layout"),
+        (b'{"template_id": "iw", "extension": "bmp"}', 422, "extension"),
         (b'{"template_id": "iw", "text": ["' + b"a" * 201 + b'"]}', 414, "text"),
     ],
 )
