@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from memeloom.train.contract import CaptionWriter, Prompt
 from memeloom.train.decoding.beam import BeamSettings, search_captions
 from memeloom.train.decoding.choosers import Chooser, by_sampling, by_threshold, greedily
 from memeloom.train.decoding.draft import WordFilter, WrittenCaption
-from memeloom.train.decoding.found import FoundCaptions
+from memeloom.train.decoding.found import DETERMINISTIC as DETERMINISTIC  # noqa: PLC0414 serve imports it from here
+from memeloom.train.decoding.found import SEARCHES, FoundCaptions, Write, fill
 from memeloom.train.decoding.sampling import write_captions
 from memeloom.train.model_folder import NotAModel, read_card, read_templates
 from memeloom.train.runtime import has_runtime, open_captioner
@@ -27,17 +28,11 @@ from memeloom.train.runtime import has_runtime, open_captioner
 MOST_FREQUENT = 3
 # The template id of captions for a picture.
 IMAGE = "image"
-# Methods without randomness.
-DETERMINISTIC: Final = ("greedy", "beam")
-_ROUNDS = 4
 _ENCODER = "encoder"
-
-# Prompts, and the number of captions for each, to the captions of each: those of a search are different and best first.
-Write: TypeAlias = Callable[[Sequence[Prompt], int], list[list[WrittenCaption]]]
 
 
 class NothingWritten(MemeloomError):
-    """All captions came out empty, or none was left after words were refused."""
+    """All captions came out empty or repetitive, or none was left after words were refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +59,10 @@ def generate_captions(
 
     Keras is loaded only for a model without a runtime; its templates and picture are checked before. With
     `generate.boxes` a template may be one that the model never learned; kinds that read its name use that, others
-    write for any template. Searched captions come best first. Captions that are empty, unfinished, equal to another of
-    their template, or say something twice are drawn again, a few times; finished ones come first. The progress counts
-    those left out as ``empty`` (or repetitive) and ``repeated``, and with `generate.safe` the refused tokens as
-    ``refused``.
+    write for any template. Captions that are empty, unfinished, equal to another of their template, or in which a box
+    repeats the one before are drawn again, a few times. Finished ones come first, those of a search best first. The
+    progress counts those left out as ``empty``, ``repetitive`` (a box repeats another) and ``repeated`` (equal to
+    another caption), and with `generate.safe` the refused tokens as ``refused``.
 
     Args:
         config: `generate`, and of `dataset` the word lists that `generate.safe` refuses.
@@ -77,7 +72,7 @@ def generate_captions(
     Raises:
         NotAModel: no model in `generate.model`, or a damaged one.
         ConfigError: an unknown backend, or `generate.image` cannot be read, or the model uses no pictures.
-        NothingWritten: only empty captions.
+        NothingWritten: only empty and repetitive captions.
         MemeloomError: an unknown template, or a start text that leaves no box to fill or that the word filter refuses.
     """
     settings = config.generate
@@ -101,20 +96,13 @@ def generate_captions(
     progress.start("generate", len(templates) * most, "captions")
     prompts = [Prompt(template, start, picture) for template in templates]
     write = open_method(model, settings, np.random.default_rng(settings.seed), word_filter)
-    found, empty = _different(write, prompts, most, rounds=1 if settings.method in DETERMINISTIC else _ROUNDS)
-    written = [caption for captions in found for caption in captions]
-    missing = len(prompts) * most - len(written)
-    refused = {} if word_filter is None else {"refused": word_filter.refused}
-    progress.advance(
-        len(prompts) * most,
-        written=len(written),
-        empty=min(empty, missing),
-        repeated=max(missing - empty, 0),
-        **refused,
-    )
-    progress.finish()
+    found = [FoundCaptions(most) for _ in prompts]
+    fill(found, prompts, write, settings.method)
+    # The rounds of a search are merged; the order of a single one is its own.
+    written = [caption for each in found for caption in each.best(by_score=settings.method == "sampled-beam")]
+    _count(progress, found, len(written), word_filter)
     if not written:
-        raise NothingWritten(f"{settings.model}: {_why_empty(settings, word_filter)}")
+        raise NothingWritten(f"{settings.model}: {_why_nothing(settings, found, word_filter)}")
     return [
         GeneratedCaption(made.template.id, made.template.name, made.texts, made.score, made.finished)
         for made in written
@@ -139,33 +127,31 @@ def _check_model(settings: Generate) -> None:
 
 
 def _uses_no_pictures(settings: Generate, kind: str) -> ConfigError:
-    return ConfigError(f"generate.image: {settings.model} is a {kind} that looks at no pictures")
+    return ConfigError(f"generate.image: {settings.model} is a {kind} that does not take pictures")
 
 
-def _different(
-    write: Write, prompts: Sequence[Prompt], most: int, rounds: int
-) -> tuple[list[list[WrittenCaption]], int]:
-    """Return up to `most` different captions per prompt, and how many were not usable in the last round."""
-    found = [FoundCaptions(most) for _ in prompts]
-    unusable = 0
-    for _ in range(rounds):
-        lacking = [at for at, captions in enumerate(found) if captions.lacking]
-        if not lacking:
-            break
-        made = write([prompts[at] for at in lacking], most)
-        unusable = sum(not caption.usable for captions in made for caption in captions)
-        for at, captions in zip(lacking, made, strict=True):
-            found[at].add(captions)
-    return [captions.best() for captions in found], unusable
+def _count(progress: Progress, found: Sequence[FoundCaptions], written: int, word_filter: WordFilter | None) -> None:
+    wanted = sum(each.most for each in found)
+    missing = wanted - written
+    empty = min(sum(each.empty for each in found), missing)
+    repetitive = min(sum(each.repetitive for each in found), missing - empty)
+    refused = {} if word_filter is None else {"refused": word_filter.refused}
+    progress.advance(
+        wanted, written=written, empty=empty, repetitive=repetitive, repeated=missing - empty - repetitive, **refused
+    )
+    progress.finish()
 
 
-def _why_empty(settings: Generate, word_filter: WordFilter | None) -> str:
+def _why_nothing(settings: Generate, found: Sequence[FoundCaptions], word_filter: WordFilter | None) -> str:
     if word_filter is not None and word_filter.refused:
         return (
             f"no caption was left, and {word_filter.refused} words were refused; set generate.safe=false or allow some"
         )
+    empty, repetitive = any(each.empty for each in found), any(each.repetitive for each in found)
+    fault = " or ".join(["came out empty"] * (empty or not repetitive) + ["repeats a text box"] * repetitive)
     bolder = " or raise generate.min_score" if settings.method in ("threshold", "sampled-beam") else ""
-    return f"every caption came out empty; train longer{bolder}"
+    other = " or choose another generate.method" if settings.method in DETERMINISTIC else ""
+    return f"every caption {fault}; train longer{bolder}{other}"
 
 
 def _read_picture(settings: Generate) -> NDArray[np.uint8]:
@@ -255,7 +241,7 @@ def open_method(
     A beam search is never narrower than the number of captions asked for.
     """
     shared: Mapping[str, Any] = {"max_characters": settings.max_characters, "rng": rng, "word_filter": word_filter}
-    if settings.method in ("beam", "sampled-beam"):
+    if settings.method in SEARCHES:
         min_score = settings.min_score if settings.method == "sampled-beam" else None
 
         def search(prompts: Sequence[Prompt], captions: int) -> list[list[WrittenCaption]]:

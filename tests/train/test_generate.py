@@ -1,6 +1,9 @@
 """The stage that writes captions: methods, counts and refusals."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,12 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
 from memeloom.train.characters import Alphabet
+from memeloom.train.contract import Prompt
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
-from memeloom.train.generate import GeneratedCaption, generate_captions
+from memeloom.train.generate import GeneratedCaption, NothingWritten, generate_captions
 from memeloom.train.model_folder import write_model
 from tests.train.progress import Counts
-from tests.train.writing_table import template
+from tests.train.writing_table import SEPARATOR, TableCaptioner, template
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
@@ -58,7 +62,7 @@ def test_every_method_writes_distinct_captions_with_the_boxes_of_the_template(mo
     assert all(len(caption.boxes) == {"61533": 2, "doge": 3, "12": 1}[caption.template_id] for caption in made)
     assert all(0 < caption.score < 1 for caption in made)
     assert progress.units == 3 * each
-    assert progress.counts == {"written": 3 * each, "empty": 0, "repeated": 0}
+    assert progress.counts == {"written": 3 * each, "empty": 0, "repetitive": 0, "repeated": 0}
     begun = generate_captions(settings(model, method=method, templates=["doge"], start="AB|c"))
     assert all(caption.boxes[0] == "ab" and caption.boxes[1].startswith("c") for caption in begun)
 
@@ -88,7 +92,51 @@ def test_duplicate_captions_are_counted_and_left_out(tmp_path: Path) -> None:
     assert sorted(caption.boxes for caption in made) == [("a",), ("aa",), ("aaa",)]
     assert progress.counts["written"] == 3
     assert progress.counts["empty"] + progress.counts["repeated"] == 37
-    assert min(progress.counts.values()) > 0
+    assert min(progress.counts["empty"], progress.counts["repeated"]) > 0
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam", "sample"])
+def test_repetitive_captions_are_counted_apart_and_named(method: str) -> None:
+    words = ("so high", SEPARATOR)
+    table = np.full((4, 3, 2), -np.inf, np.float32)
+    table[[0, 1, 2, 3], :, [0, 1, 0, 1]] = 0.0
+    model, progress = TableCaptioner(words, {"61533": table}), Counts()
+    wanted = {"method": method, "captions": 2, "templates": ["61533"], "beam_width": 2}
+    with pytest.raises(NothingWritten, match=r": every caption repeats a text box; train longer"):
+        generate_captions(settings(Path("none"), **wanted), progress, model)
+    missing = 1 if method == "greedy" else 2
+    assert progress.counts["empty"] == 0
+    assert progress.counts["repetitive"] + progress.counts["repeated"] == missing
+    assert progress.counts["repetitive"] > 0
+
+
+def test_captions_of_several_searches_come_best_first() -> None:
+    model = TableCaptioner.drawn(("a", "b", "c", SEPARATOR), seed=4)
+    wanted = {"method": "sampled-beam", "captions": 8, "templates": ["61533"], "max_characters": 40, "min_score": 0.01}
+    for seed in range(5):
+        made = generate_captions(settings(Path("none"), seed=seed, **wanted), model=model)
+        finished = [caption.score for caption in made if caption.finished]
+        assert len(finished) > 1
+        assert finished == sorted(finished, reverse=True)
+
+
+def test_only_captions_that_are_lacking_are_drawn_again() -> None:
+    model = TableCaptioner.drawn(("a", "b", SEPARATOR), seed=3, names=("1", "2"))
+    rows: list[list[str]] = []
+    start = model.start_decoding
+
+    def start_decoding(prompts: Sequence[Prompt]) -> Any:
+        rows.append([prompt.template.id for prompt in prompts])
+        return start(prompts)
+
+    model.start_decoding = start_decoding  # type: ignore[method-assign]
+    wanted = {"method": "sample", "captions": 6, "templates": ["1", "2"], "max_characters": 12}
+    made = generate_captions(settings(Path("none"), **wanted), model=model)
+    assert [Counter(each) for each in rows[:1]] == [{"1": 6, "2": 6}]
+    assert len(rows) > 1
+    assert len(rows[1]) < 12
+    assert len(made) + len(rows[1]) >= 12
+    assert all(len(later) <= len(before) for before, later in pairwise(rows))
 
 
 def words_of(made: list[GeneratedCaption]) -> set[str]:

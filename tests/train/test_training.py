@@ -209,4 +209,4 @@ def test_empty_captions_are_counted_and_not_returned(trained_convnet: Config, mo
     progress = Counts()
     with pytest.raises(MemeloomError, match="every caption came out empty"):
         generate_captions(generating(trained_convnet, model=str(model_copy), captions=2), progress)
-    assert progress.counts == {"written": 0, "empty": 6, "repeated": 0}
+    assert progress.counts == {"written": 0, "empty": 6, "repetitive": 0, "repeated": 0}
