@@ -41,6 +41,7 @@ class Image(Record):
         width, height: pixels, after EXIF rotation.
         format: ``jpeg``, ``png``, ``gif``, ``webp`` …, by the bytes.
         phash64, phash256: perceptual hashes in hex, compared by `hamming`.
+        frames: number of frames of a moving picture that is stored as it is, by an import; None for one.
         frame_of: the format of the moving picture whose first frame this is (a PNG); None for a still.
     """
 
@@ -51,6 +52,7 @@ class Image(Record):
     bytes: Annotated[int, Field(gt=0)]
     phash64: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
     phash256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    frames: Annotated[int, Field(gt=1)] | None = None
     frame_of: Container | None = None
 
 

@@ -19,6 +19,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Config
 from memeloom.templates.box_facts import read_boxes
 from memeloom.templates.memegen_config import SOURCE, memegen_boxes
+from memeloom.templates.moving import with_frames
 
 OWN_FILE: Final = "templates.yaml"
 _CONFIG: Final = "config.yml"
@@ -152,7 +153,7 @@ def _picture(entry: _Entry, config: Config, blobs: BlobStore) -> Image | None:
         return None
     data = _read(entry.root, entry.picture, config.crawl.max_image_bytes)
     limits = {"max_bytes": config.crawl.max_image_bytes, "max_pixels": config.crawl.max_image_pixels}
-    image = inspect_image(data, **limits)
+    image = with_frames(inspect_image(data, **limits), data, config.serve)
     blobs.put(data, image.key)
     return image
 

@@ -239,16 +239,24 @@ def _paste(frames: Sequence[Image.Image], durations: Sequence[int], plan: _Plan)
         for _, _, pastes in plan.layers:
             apply(pastes, frames[0])
         return 0
-    whole = max(sum(durations), 1)
-    ends = list(accumulate(durations))
-    shown = []
-    for frame, end, duration in zip(frames, ends, durations, strict=True):
-        middle = (end - duration / 2) / whole
-        seen = [pastes for start, stop, pastes in plan.layers if start <= middle <= stop]
-        for pastes in seen:
-            apply(pastes, frame)
-        shown.append(len(seen))
+    for frame, middle in zip(frames, _middles(durations), strict=True):
+        for start, stop, pastes in plan.layers:
+            if start <= middle <= stop:
+                apply(pastes, frame)
+    return fullest_frame(durations, [(start, stop) for start, stop, _ in plan.layers])
+
+
+def fullest_frame(durations: Sequence[int], times: Sequence[tuple[float, float]]) -> int:
+    """Return the number of the first frame that shows most texts; `times`: when each is shown, as in a box."""
+    shown = [sum(start <= middle <= stop for start, stop in times) for middle in _middles(durations)]
     return shown.index(max(shown))
+
+
+def _middles(durations: Sequence[int]) -> list[float]:
+    """Return the middle of each frame in fractions of the duration of all."""
+    whole = max(sum(durations), 1)
+    ends = accumulate(durations)
+    return [(end - duration / 2) / whole for end, duration in zip(ends, durations, strict=True)]
 
 
 def _area(box: TemplateBox, size: tuple[int, int]) -> Area:

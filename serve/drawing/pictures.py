@@ -37,18 +37,21 @@ class Picture:
         return cls((flatten(image),), (0,))
 
 
-def open_picture(data: bytes, *, max_pixels: int, max_frames: int) -> Picture:
+def open_picture(data: bytes, *, max_pixels: int, max_frames: int, still: bool = False) -> Picture:
     """Decode a JPEG, PNG, GIF, WebP, BMP or APNG, upright, transparency on white.
 
     Args:
         data: untrusted bytes.
         max_pixels: limit on the pixels of all frames together.
         max_frames: limit on their number.
+        still: decode the first frame only.
 
     Raises:
         BadImage: `empty`, `not an image`, `too many pixels`, `too many scans`, `too many frames` or `truncated`.
     """
     first = flatten(load_picture(data, max_pixels=max_pixels))
+    if still:
+        return Picture((first,), (0,))
     try:
         with Image.open(BytesIO(data)) as opened:
             if opened.format in _ANIMATED and getattr(opened, "is_animated", False):

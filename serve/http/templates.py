@@ -105,7 +105,7 @@ def capacity(template: Template) -> int:
 
 def is_animated(template: Template) -> bool:
     """Return whether the template's picture moves."""
-    return template.picture is not None and template.picture.format == "gif"
+    return template.picture is not None and template.picture.frames is not None
 
 
 def moving_or(template: Template, still: str) -> str:

@@ -139,6 +139,21 @@ def test_a_template_that_cannot_be_read_is_skipped_with_the_reason(
 
 
 @pytest.mark.parametrize(
+    ("setting", "most", "reason"),
+    [("max_frames", 3, "serve.max_frames is 3"), ("max_pixels", 900, "4 frames of 40 x 30")],
+)
+def test_a_moving_picture_that_the_server_cannot_draw_on_is_skipped(
+    config: Config, tmp_path: Path, setting: str, most: int, reason: str
+) -> None:
+    folder = memegen(tmp_path / "all", "moving")
+    first, *more = (Pillow.new("RGB", (40, 30), colour) for colour in ("red", "green", "blue", "black"))
+    first.save(folder / "moving" / "default.gif", save_all=True, append_images=more)
+    assert import_templates(config, folder).counts == {"new": 1}
+    limited = config.model_copy(update={"serve": config.serve.model_copy(update={setting: most})})
+    assert reason in import_templates(limited, folder).skipped["moving"]
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("upper", "not a list"),

@@ -14,7 +14,7 @@ from memeloom.serve.drawing.fonts import fonts
 from memeloom.serve.http.pictures.options import ImageOptions
 
 # Changes when the same request gives another picture.
-_RENDERER: Final = "1"
+_RENDERER: Final = "2"
 
 
 @dataclass(frozen=True)

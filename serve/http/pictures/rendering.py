@@ -1,6 +1,6 @@
 """Drawing a planned picture: blocking work for a thread."""
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from PIL import Image
 
@@ -9,14 +9,17 @@ from memeloom.catalog.errors import BadImage
 from memeloom.catalog.images import load_picture
 from memeloom.configs.schema import Config
 from memeloom.serve.bounded_cache import BoundedCache
-from memeloom.serve.drawing.draw import BadDrawing, DrawOptions, draw
+from memeloom.serve.drawing.draw import BadDrawing, DrawOptions, draw, fullest_frame
 from memeloom.serve.drawing.encode import alt_text, encode
 from memeloom.serve.drawing.pictures import Picture, open_picture
 from memeloom.serve.http.pictures.plan import RenderPlan, Source
 from memeloom.serve.http.problems import Problem
+from memeloom.templates.moving import ALL_FRAMES
 
 _MB: Final = 2**20
 _OVERLAY_SCALE: Final = 0.25
+# When the texts of a moving picture are shown, in fractions of its duration.
+_Times: TypeAlias = tuple[tuple[float, float], ...]
 
 
 class Rendered(NamedTuple):
@@ -37,8 +40,9 @@ class Renderer:
     def __init__(self, config: Config, blobs: BlobStore) -> None:
         self._blobs = blobs
         self._max_pixels = config.serve.max_pixels
+        self._max_decoded = ALL_FRAMES * config.serve.max_pixels
         self._max_frames = config.serve.max_frames
-        self._decoded = BoundedCache[str, Picture](config.serve.pictures_mb * _MB, _bytes_of)
+        self._decoded = BoundedCache[tuple[str, _Times | None], Picture](config.serve.pictures_mb * _MB, _bytes_of)
 
     def render(self, plan: RenderPlan) -> Rendered:
         """Draw a picture.
@@ -48,10 +52,9 @@ class Renderer:
             StoreError: the template's picture cannot be read.
         """
         options = plan.options
-        picture = self._picture(plan.source, "background")
-        if plan.format in ("png", "jpeg") and not any(box.start for box in plan.boxes):
-            picture = Picture(picture.frames[:1], (0,))
-        elif options.frames:
+        times = _times(plan) if plan.format in ("png", "jpeg") else None
+        picture = self._picture(plan.source, times)
+        if options.frames:
             picture = _thinned(picture, options.frames)
         if plan.overlay is not None:
             picture = _laid_over(picture, self._layer(plan.overlay), options.centre, options.scale or _OVERLAY_SCALE)
@@ -72,22 +75,27 @@ class Renderer:
         said = alt_text(plan.name, plan.texts)
         return Rendered(encode(drawing, plan.format, said), tuple(number + 1 for number in drawing.cut))
 
-    def _picture(self, source: Source, field: str) -> Picture:
-        kept = self._decoded.get(source.key)
+    def _picture(self, source: Source, times: _Times | None) -> Picture:
+        """Return all frames, or with `times` the one that a still shows, which is much less to decode and to keep."""
+        kept = self._decoded.get((source.key, times))
         if kept is not None:
             return kept
         data = source.data if source.data is not None else self._blobs.get(source.key)
+        limits = {"max_pixels": self._max_decoded, "max_frames": self._max_frames}
         try:
-            picture = open_picture(data, max_pixels=self._max_pixels * 4, max_frames=self._max_frames)
+            picture = open_picture(data, **limits, still=times == ())
         except BadImage as error:
-            raise Problem(415, None, f"{field}: the picture cannot be used: {error.reason}", field) from None
-        self._decoded.put(source.key, picture)
+            reason = f"background: the picture cannot be used: {error.reason}"
+            raise Problem(415, None, reason, "background") from None
+        if times:
+            picture = Picture((picture.frames[fullest_frame(picture.durations, times)],), (0,))
+        self._decoded.put((source.key, times), picture)
         return picture
 
     def _layer(self, source: Source) -> Image.Image:
         assert source.data is not None
         try:
-            return load_picture(source.data, max_pixels=self._max_pixels * 4).convert("RGBA")
+            return load_picture(source.data, max_pixels=self._max_decoded).convert("RGBA")
         except BadImage as error:
             raise Problem(415, None, f"style: the picture cannot be used: {error.reason}", "style") from None
 
@@ -98,9 +106,16 @@ class Renderer:
         else:
             ratio = size[0] / width if size[0] else size[1] / height if size[1] else 1.0
             wanted = round(width * ratio) * round(height * ratio)
-        if any(size) and wanted * len(picture.frames) > self._max_pixels * (4 if len(picture.frames) > 1 else 1):
-            most = f"{self._max_pixels:,} pixels"
-            raise Problem(422, None, f"width, height: too large; at most {most} are drawn", "width")
+        frames = len(picture.frames)
+        most = self._max_decoded // frames if frames > 1 else self._max_pixels
+        if any(size) and wanted > most:
+            raise Problem(422, None, f"width, height: too large; at most {most:,} pixels are drawn", "width")
+
+
+def _times(plan: RenderPlan) -> _Times:
+    """Return when the texts are shown, if some are shown later than the first frame; else nothing."""
+    times = tuple((box.start, box.stop) for box, text in zip(plan.boxes, plan.texts, strict=False) if text.strip())
+    return times if any(start for start, _ in times) else ()
 
 
 def _bytes_of(picture: Picture) -> int:

@@ -1,0 +1,39 @@
+"""Frames of moving pictures: counted without decoding, and refused where the server could not draw on them."""
+
+from io import BytesIO
+from typing import Final
+
+from PIL import Image as Pillow
+
+from memeloom.catalog.errors import BadImage
+from memeloom.catalog.images import BROKEN
+from memeloom.catalog.records import Image
+from memeloom.configs.schema import Serve
+
+# Limit on the pixels of all frames of a picture to draw on, in multiples of `serve.max_pixels`.
+ALL_FRAMES: Final = 4
+
+
+def with_frames(image: Image, data: bytes, limits: Serve) -> Image:
+    """Return `image` with the number of its frames.
+
+    Args:
+        image: describes `data`, as `inspect_image` returns it.
+        data: the file.
+        limits: `max_frames` and `max_pixels` of the server.
+
+    Raises:
+        BadImage: `truncated`, or `too many frames` or `too many pixels` for the server to draw on.
+    """
+    try:
+        with Pillow.open(BytesIO(data)) as opened:
+            frames = getattr(opened, "n_frames", 1)
+    except BROKEN as error:
+        raise BadImage("truncated", str(error)) from None
+    if frames > limits.max_frames:
+        raise BadImage("too many frames", f"{frames:,}; serve.max_frames is {limits.max_frames:,}")
+    pixels, most = frames * image.width * image.height, ALL_FRAMES * limits.max_pixels
+    if pixels > most:
+        said = f"{frames:,} frames of {image.width} x {image.height}; with serve.max_pixels at most {most:,} are drawn"
+        raise BadImage("too many pixels", said)
+    return image.model_copy(update={"frames": frames}) if frames > 1 else image
