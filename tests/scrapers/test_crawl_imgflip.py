@@ -107,6 +107,17 @@ def test_memes_are_stored_once_with_all_facts_and_original_bytes(
     assert len(website.times("/memegenerator/112126428")) == 1, "boxes are read once"
 
 
+def test_text_boxes_that_a_page_lacks_are_asked_for_again(imgflip: Callable[..., Config], website: Website) -> None:
+    config, path = imgflip(incremental=False), "/memegenerator/112126428"
+    good = website.pages[path]
+    website.html(path, "<html><body>Just a moment</body></html>")
+    crawl(config)
+    website.pages[path] = good
+    crawl(config)
+    (template,) = open_documents(config.store).templates()
+    assert len(template.boxes) == 2
+
+
 def test_a_crawl_stops_at_max_memes(imgflip: Callable[..., Config]) -> None:
     config = imgflip(max_memes=2)
     summary = crawl(config)

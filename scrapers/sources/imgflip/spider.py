@@ -123,7 +123,7 @@ class ImgflipSpider(MemeSpider):
         self.skip(dict(listing.skipped))
         record = self.template(listed, listing, known)
         if page == 1:
-            unknown = self.own.text_boxes and await self.queue.marked(_boxes_mark(record.id)) is None
+            unknown = self.own.text_boxes and await self.queue.marked(_boxes_mark(record.id)) in (None, "0")
             for each in self.whole_template(record, known, with_boxes=unknown):
                 yield each
         everyone = self.own.meme_pages == "all"
@@ -203,14 +203,14 @@ class ImgflipSpider(MemeSpider):
             yield self.page(f"{self.own.site}/memegenerator/{template.id}", self.parse_editor, cb_kwargs=state)
 
     def parse_editor(self, response: TextResponse, record: dict[str, Any]) -> Iterator[TemplateItem | Mark]:
-        """Yield the template with its text boxes, once: the editor's page is not requested again."""
+        """Yield the template with its text boxes; after a page that states none, the next crawl asks again."""
         template = Template.model_validate(record)
         boxes = parse_editor(response.text)
         if boxes:
             # Without an address: its picture is requested with the template itself.
             facts = {"boxes": boxes, "boxes_from": "site", "image_url": None}
             yield TemplateItem(template.model_copy(update=facts))
-        yield Mark(_boxes_mark(template.id), str(len(boxes)))
+            yield Mark(_boxes_mark(template.id), str(len(boxes)))
 
     def meme(self, meme: PostedMeme, template: TemplateRef) -> MemeItem:
         """Return the record of a meme."""
