@@ -14,7 +14,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.flow.block import SEGMENTS, Array, Block, open_block, power_of_two
 from memeloom.dataset.flow.changes import read_changes
 from memeloom.dataset.flow.filter import near_settings
-from memeloom.dataset.flow.pairs import GONE, Kind, Members, Pairs, comparison
+from memeloom.dataset.flow.pairs import GONE, SKETCH_WORDS, Kind, Members, Pairs, comparison
 from memeloom.dataset.flow.plan import Plan, read_plan
 from memeloom.dataset.flow.similarity import BANDS, Words
 from memeloom.dataset.flow.work import WorkFolder, WorkPlace, open_work
@@ -121,15 +121,19 @@ class _Among:
 
 
 def _members(task: FindNear, work: WorkFolder, changed: Words | None) -> Members:
-    """Return the rows that share a key with another row, of `changed` only if given; equal captions once a key."""
+    """Return the rows that share a key with another row, of `changed` only if given.
+
+    Of equal captions, one a key and picture: which pictures a caption has must not depend on the order of the rows.
+    """
     keys, blocks, rows = _keys(task, work, changed)
     by_key = np.argsort(keys)
     same = keys[by_key[1:]] == keys[by_key[:-1]]
     shared = np.sort(by_key[_has_equal_neighbour(same)])
     keys, blocks, rows = keys[shared], blocks[shared], rows[shared]
     orders, values = _values(task, work, blocks, rows)
-    at = np.lexsort((orders, keys))
-    again = (keys[at[1:]] == keys[at[:-1]]) & (orders[at[1:]] == orders[at[:-1]])
+    facts = (keys, orders, *(values[:, :-SKETCH_WORDS].T))
+    at = np.lexsort(facts[::-1])
+    again = np.logical_and.reduce([each[at[1:]] == each[at[:-1]] for each in facts])
     at = at[~np.concatenate((_FALSE[: len(at)], again))]
     return Members(keys[at], orders[at], values[at], blocks[at], rows[at])
 
@@ -171,7 +175,7 @@ def _values(
     task: FindNear, work: WorkFolder, blocks: NDArray[np.uint32], rows: NDArray[np.uint32]
 ) -> tuple[Words, Words]:
     """Return orders, (n,), and values as in `Members` of rows sorted by block."""
-    width = 4 if task.kind == "words" else 8
+    width = SKETCH_WORDS if task.kind == "words" else 4 + SKETCH_WORDS
     orders, values = np.empty(len(rows), np.uint64), np.empty((len(rows), width), np.uint64)
     ends = np.searchsorted(blocks, np.arange(len(task.blocks) + 1))
     for number in np.unique(blocks).tolist():
@@ -179,7 +183,7 @@ def _values(
         with open_block(work.block(task.blocks[number])) as block:
             sketches = block.sketches()
             orders[part] = sketches["order"][rows[part]]
-            values[part, -4:] = sketches["bits"][rows[part]]
+            values[part, -SKETCH_WORDS:] = sketches["bits"][rows[part]]
             if task.kind == "pictures":
                 values[part, :4] = block.hashes()[rows[part]]
     return orders, values

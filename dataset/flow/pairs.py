@@ -1,7 +1,8 @@
 """Compare rows that share a key, to find near-duplicates among them.
 
 Of two near-duplicates the later one in the order is dropped, unless the earlier one was, so none remain that share a
-key. Work is linear in the rows: in large groups each row is compared with a limited number of neighbours.
+key. Equal captions on different pictures are no pair: `dataset.flow.choose` keeps one of them. Work is linear in the
+rows: in large groups each row is compared with a limited number of neighbours.
 """
 
 from collections import defaultdict
@@ -38,11 +39,11 @@ _LETTER_APART = 0.6
 # (`dataset.flow.misread`): errors of OCR destroy up to half of the shingles.
 _SAME_WORDS = 0.8
 _MISREAD = 0.5
-_SKETCH_WORDS = 4
+SKETCH_WORDS: Final = 4
 
 
 class Members(NamedTuple):
-    """Rows that share keys, sorted by key and order.
+    """Rows that share keys, sorted by key, order and hash.
 
     Attributes:
         values: sketches, (n, 4); or hashes and sketches, (n, 8).
@@ -124,7 +125,7 @@ class Pairs:
     def _compare(self, window: int) -> None:
         """Compare each remaining row with `window` neighbours of the same key."""
         left = np.delete(np.arange(len(self._members.key)), list(self._keepers))
-        keys = self._members.key[left]
+        keys, orders = self._members.key[left], self._members.order
         waiting: list[_Candidates] = []
         held = 0
         for distance in range(1, min(window, len(left) - 1) + 1):
@@ -133,7 +134,7 @@ class Pairs:
                 break
             for at in range(0, len(same), _CANDIDATES):
                 one, other = left[same[at : at + _CANDIDATES]], left[same[at : at + _CANDIDATES] + distance]
-                candidates = self._is_candidate(one, other)
+                candidates = (orders[one] != orders[other]) & self._is_candidate(one, other)
                 waiting.append(self._candidates(one[candidates], other[candidates]))
                 held += len(waiting[-1][0])
                 if held >= _CANDIDATES:
@@ -142,7 +143,7 @@ class Pairs:
         self._read(waiting)
 
     def _candidates(self, ones: NDArray[np.intp], others: NDArray[np.intp]) -> "_Candidates":
-        sketches = self._members.values[:, -_SKETCH_WORDS:]
+        sketches = self._members.values[:, -SKETCH_WORDS:]
         similar = sketch_similarity(sketches[ones], sketches[others]) >= self._least - SKETCH_ERROR
         return _Candidates(ones, others, similar)
 

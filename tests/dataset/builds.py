@@ -2,7 +2,7 @@
 
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image as Pillow
 
-from memeloom.catalog.records import Meme
+from memeloom.catalog.records import Image, Meme, TemplateRef
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.dataset.schema import DatasetRecord
@@ -62,3 +62,22 @@ def changed(config: Config, **parts: dict[str, Any]) -> Config:
     return config.model_copy(
         update={name: getattr(config, name).model_copy(update=changes) for name, changes in parts.items()}
     )
+
+
+def similar(memes: list[Meme], rng: random.Random, name: str) -> Iterator[Meme]:
+    """Yield near-duplicates and equal captions, some with a similar picture or on another template."""
+    for at, each in enumerate(memes):
+        words = rng.choice(["", " x", " lol", " once more and again"])
+        template = each.template if rng.random() < 0.6 else TemplateRef(id="t9", slug="t9", name="Nine")
+        # Hashes of neighbours differ in 8 bits, others in 16 or 24.
+        phash = f"{(1 << 8 * rng.randrange(4)) - 1:064x}"
+        picture = Image(key=phash, width=9, height=9, format="png", bytes=9, phash64="0" * 16, phash256=phash)
+        yield each.model_copy(
+            update={
+                "id": f"{each.id}{name}{at}",
+                "source": rng.choice(["imgflip", "reddit"]),
+                "boxes": (*each.boxes[:-1], each.boxes[-1] + words),
+                "template": template,
+                "image": picture if rng.random() < 0.5 else None,
+            }
+        )

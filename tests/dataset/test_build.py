@@ -18,9 +18,10 @@ from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.build import EmptyDataset, build_dataset
+from memeloom.dataset.flow import near
 from memeloom.dataset.reader import read_dataset
 from memeloom.dataset.vocabulary import read_vocabulary
-from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, changed, content
+from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, changed, content, similar
 
 Fill = Callable[[Config, Iterable[Meme]], None]
 
@@ -126,16 +127,18 @@ def test_the_manifest_describes_templates_as_the_catalog_does(build: Build, conf
     assert {record.template_name for record in built.records} == {"The Name"}
 
 
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("duplicates", [False, True])
 def test_order_of_the_catalog_and_number_of_workers_make_no_difference(
     duplicates: bool, build: Build, config: MakeConfig, fill: Fill, english: MakeMemes, mixed: list[Meme],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    again = [each.model_copy(update={"id": f"{each.id}x"}) for each in english(300)]
+    monkeypatch.setattr(near, "ROWS_AT_ONCE", 200)
+    copies = similar(english(60) * 12, random.Random(2), "of")
     # The catalog lacks the templates, and the memes name them differently.
-    memes = [_renamed(each, f"Name {at % 7}") for at, each in enumerate([*english(2000), *again, *mixed])]
+    memes = [_renamed(each, f"Name {at % 7}") for at, each in enumerate([*english(400), *copies, *mixed])]
     steps = [name for name in config().dataset.steps if duplicates or name != "duplicates"]
-    first = build(memes, captions_per_template=300, shard_records=100, steps=steps)
+    first = build(memes, captions_per_template=150, shard_records=100, steps=steps)
     monkeypatch.setattr("memeloom.dataset.build._WORTH_A_POOL", 0)
     other = changed(first.config, store={"documents": f"sqlite:///{first.folder}.db"}, engine={"workers": 2})
     shuffled = random.Random(1).sample(memes, len(memes))
@@ -149,11 +152,15 @@ def _renamed(meme: Meme, name: str) -> Meme:
     return meme.model_copy(update={"template": template})
 
 
+@pytest.mark.usefixtures("small")
 def test_mongodb_gives_the_same_bytes_as_sqlite(
-    build: Build, english: MakeMemes, mixed: list[Meme], mongo_url: str
+    build: Build, english: MakeMemes, mixed: list[Meme], mongo_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = build([*english(300), *mixed])
-    second = build([*mixed, *english(300)], changed(first.config, store={"documents": mongo_url}))
+    memes = [*english(100), *similar(english(60) * 12, random.Random(2), "of"), *mixed]
+    monkeypatch.setattr(near, "ROWS_AT_ONCE", 200)
+    first = build(random.Random(1).sample(memes, len(memes)))
+    second = build(memes, changed(first.config, store={"documents": mongo_url}))
+    assert first.manifest.dropped["same picture"] > 5
     assert second.files == first.files
 
 
