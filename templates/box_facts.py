@@ -1,12 +1,13 @@
 """Text boxes as people write them: in YAML and on the command line."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from memeloom.catalog.records import Align, TemplateBox, TextStyle
 from memeloom.configs.errors import ConfigError
+from memeloom.templates.colours import hex_colour
 
 MOST_BOXES: Final = 50
 _PLACE: Final = ("x", "y", "width", "height", "angle")
@@ -45,16 +46,15 @@ class BoxFacts(BaseModel):
     start: Part = 0.0
     stop: Part = 1.0
 
-    @field_validator("colour", "outline")
+    @field_validator("colour")
     @classmethod
-    def _as_hex(cls, text: str | None) -> str | None:
-        return None if text is None or text.lower() == "none" else hex_colour(text)
+    def _as_hex(cls, text: str) -> str:
+        return hex_colour(text)
 
-    @model_validator(mode="after")
-    def _has_colour(self) -> Self:
-        if self.colour is None:
-            raise ValueError("colour: none is for the outline")
-        return self
+    @field_validator("outline")
+    @classmethod
+    def _as_hex_or_none(cls, text: str | None) -> str | None:
+        return None if text is None or text.lower() == "none" else hex_colour(text)
 
     def box(self) -> TemplateBox:
         """Return the record."""
@@ -70,19 +70,6 @@ class BoxFacts(BaseModel):
         return TemplateBox(**place, style=style)
 
 
-def hex_colour(text: str) -> str:
-    """Return an HTML name or hex digits as ``#rrggbb``; transparency is left out. Raises ValueError."""
-    from PIL import ImageColor
-
-    for written in (text, f"#{text}"):
-        try:
-            red, green, blue, *_ = ImageColor.getrgb(written)
-        except ValueError:
-            continue
-        return f"#{red:02x}{green:02x}{blue:02x}"
-    raise ValueError(f"no such colour: {text[:40]!r}")
-
-
 def read_box(facts: Mapping[str, Any], where: str) -> TemplateBox:
     """Check the facts of one box. Raises ConfigError, which names `where` and the key."""
     try:
@@ -90,7 +77,7 @@ def read_box(facts: Mapping[str, Any], where: str) -> TemplateBox:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{where}: {f'{key}: ' if key else ''}{first['msg']}") from None
+        raise ConfigError(f"{where}: {f'{key}: ' if key else ''}{first['msg'].removeprefix('Value error, ')}") from None
 
 
 def parse_box(text: str) -> TemplateBox:

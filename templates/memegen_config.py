@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from memeloom.catalog.records import Align, TemplateBox, TextStyle
 from memeloom.configs.errors import ConfigError
-from memeloom.templates.box_facts import MOST_BOXES, hex_colour
+from memeloom.templates.box_facts import MOST_BOXES
+from memeloom.templates.colours import hex_colour
 
 SOURCE: Final = "memegen"
 # What memegen draws where the file says nothing: text at the top and at the bottom.

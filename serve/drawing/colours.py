@@ -1,34 +1,11 @@
-"""Colours as people write them."""
+"""Black, white, and which of them is easier to tell from a colour."""
 
-from typing import Final, TypeAlias
+from typing import Final
 
-from PIL import ImageColor
-
-from memeloom.configs.errors import MemeloomError
-
-Rgb: TypeAlias = tuple[int, int, int]
+from memeloom.templates.colours import Rgb
 
 BLACK: Final = (0, 0, 0)
 WHITE: Final = (255, 255, 255)
-
-
-class UnknownColour(MemeloomError):
-    """A text that is not a colour."""
-
-
-def parse_colour(text: str) -> Rgb:
-    """Parse an HTML name (``gold``) or hex digits with or without ``#`` (``#fd0``, ``ffdd00``).
-
-    Raises:
-        UnknownColour: it is neither.
-    """
-    for written in (text, f"#{text}"):
-        try:
-            red, green, blue, *_ = ImageColor.getrgb(written)
-        except ValueError:
-            continue
-        return red, green, blue
-    raise UnknownColour(f"no such colour: {text[:40]!r} (an HTML name such as 'gold', or hex such as '#ffd700')")
 
 
 def contrast(colour: Rgb) -> Rgb:

@@ -15,12 +15,13 @@ from PIL import Image, ImageFilter, ImageStat
 from memeloom.catalog.records import TemplateBox, TextStyle
 from memeloom.configs.errors import MemeloomError
 from memeloom.serve.drawing.boxes import default_boxes
-from memeloom.serve.drawing.colours import BLACK, WHITE, Rgb, contrast, parse_colour
+from memeloom.serve.drawing.colours import BLACK, WHITE, contrast
 from memeloom.serve.drawing.fonts import Font, UnknownFont, default_font, find_font
 from memeloom.serve.drawing.layout import fit, read_text
 from memeloom.serve.drawing.letters import capital
 from memeloom.serve.drawing.pictures import Picture, flatten
 from memeloom.serve.drawing.stamps import Ink, Paste, apply, lay_out, turned
+from memeloom.templates.colours import Rgb, parse_colour
 
 Style: TypeAlias = Literal["classic", "bar", "plain"]
 Area: TypeAlias = tuple[int, int, int, int]

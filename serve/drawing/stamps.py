@@ -6,7 +6,6 @@ from typing import NamedTuple
 from PIL import Image
 
 from memeloom.catalog.records import Align
-from memeloom.serve.drawing.colours import Rgb
 from memeloom.serve.drawing.fonts import Font
 from memeloom.serve.drawing.layout import Fitted, Line, space
 from memeloom.serve.drawing.letters import (
@@ -20,6 +19,7 @@ from memeloom.serve.drawing.letters import (
     width_of,
 )
 from memeloom.serve.drawing.runs import Run, in_visual_order
+from memeloom.templates.colours import Rgb
 
 _SHARE = {"left": 0.0, "center": 0.5, "right": 1.0}
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from memeloom.catalog.records import Template
-from memeloom.serve.drawing.fonts import Font, fonts
+from memeloom.serve.drawing.fonts import Font, UnknownFont, find_font, fonts
 from memeloom.serve.http.pictures.addresses import image_url
 from memeloom.serve.http.pictures.planning import is_too_long
 from memeloom.serve.http.problems import Problem, problem_responses
@@ -111,11 +111,12 @@ async def list_fonts(request: Request, shared: Shared) -> list[FontResponse]:
 
 @router.get("/fonts/{font}", responses=problem_responses(404), summary="One font")
 async def get_font(request: Request, shared: Shared, font: Annotated[str, Path(max_length=100)]) -> FontResponse:
-    """Return one font, by id or alias."""
-    for each in await shared.run(fonts):
-        if font in (each.id, each.alias):
-            return _font(each, shared.base_url(request))
-    raise Problem(404, None, f"no such font: {font[:80]!r}; /fonts/ lists them", "font")
+    """Return one font, by id or alias, as `font=` takes it."""
+    try:
+        found = await shared.run(find_font, font)
+    except UnknownFont as error:
+        raise Problem(404, None, f"{error}; /fonts/ lists them", "font") from None
+    return _font(found, shared.base_url(request))
 
 
 @router.get("/images/", summary="An example of each template")

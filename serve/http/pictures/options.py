@@ -1,10 +1,14 @@
 """The query parameters of a drawn picture, checked."""
 
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from memeloom.serve.drawing.colours import UnknownColour, parse_colour
+from memeloom.templates.colours import hex_colour
+
+T = TypeVar("T")
 
 _MOST_BOXES: Final = 20
 _FIELDS_OF_BOX: Final = 6
@@ -39,16 +43,26 @@ def parse_box(text: str) -> BoxParameter | None:
         raise ValueError("x, y, width and height must be numbers") from None
     if not (abs(x) <= 1e5 and abs(y) <= 1e5 and 1 <= width <= 1e5 and 1 <= height <= 1e5):
         raise ValueError("x, y, width and height must be pixels of the template")
-    colour, outline = ([_colour(part) if part else None for part in parts[4:]] + [None, None])[:2]
+    colour, outline = ([hex_colour(part) if part else None for part in parts[4:]] + [None, None])[:2]
     return BoxParameter(x, y, width, height, colour, outline)
 
 
-def _colour(text: str) -> str:
-    try:
-        red, green, blue = parse_colour(text)
-    except UnknownColour as error:
-        raise ValueError(str(error)) from None
-    return f"#{red:02x}{green:02x}{blue:02x}"
+def parse_colours(text: str | None) -> tuple[str | None, ...]:
+    """Return the colours of ``gold,,ff0000`` as ``#rrggbb``; None for an empty one. Raises UnknownColour."""
+    return tuple(hex_colour(each.strip()) if each.strip() else None for each in (text or "").split(","))
+
+
+def _read_by(parse: Callable[[T], object]) -> AfterValidator:
+    """Return the validator of values that `parse` must be able to read; its ValueError is the message."""
+
+    def check(value: T) -> T:
+        try:
+            parse(value)
+        except ValueError as error:
+            raise PydanticCustomError("value", "{reason}", {"reason": str(error)}) from None
+        return value
+
+    return AfterValidator(check)
 
 
 def _unset(value: object) -> object:
@@ -56,14 +70,13 @@ def _unset(value: object) -> object:
     return None if value in ("", _PLACEHOLDER) else value
 
 
-def _side(value: int) -> int:
+def _side(value: int) -> None:
     if 0 < value < _LEAST_SIDE:
         raise ValueError(f"at least {_LEAST_SIDE}, or 0 for the template's own size")
-    return value
 
 
 Optional = BeforeValidator(_unset)
-Side = Annotated[int, Field(ge=0, le=5000), AfterValidator(_side)]
+Side = Annotated[int, Field(ge=0, le=5000), _read_by(_side)]
 
 
 class ImageOptions(BaseModel):
@@ -92,7 +105,7 @@ class ImageOptions(BaseModel):
     )
     width: Side = Field(0, description="Width in pixels; with `height`, the picture is padded to both.")
     height: Side = Field(0, description="Height in pixels.")
-    color: Annotated[str | None, Optional] = Field(
+    color: Annotated[str | None, Optional, _read_by(parse_colours)] = Field(
         None, max_length=100, examples=["gold,ff0000"],
         description="Colour of each line, separated by commas: HTML names or hex; empty: the usual one.",
     )  # fmt: skip
@@ -101,7 +114,7 @@ class ImageOptions(BaseModel):
     )
     frames: int = Field(0, ge=0, le=10_000, description="Most frames of an animation; 0 is no limit.")
     status: int = Field(200, ge=200, le=201, description="Status of the response: 200 or 201.")
-    box: list[str] = Field(
+    box: list[Annotated[str, _read_by(parse_box)]] = Field(
         [], max_length=_MOST_BOXES, examples=[["10,10,200,60"]],
         description="A text box for each line, `x,y,width,height[,colour[,outline]]` in pixels of the template; "
         "empty: the template's own. Not in memegen.",
@@ -126,17 +139,10 @@ class ImageOptions(BaseModel):
             return {**values, ("background" if "://" in alt and not values.get("background") else "style"): alt}
         return values
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for text in self.box:
-            parse_box(text)
-        self.colours  # noqa: B018 -- raises for unknown ones
-        return self
-
     @property
     def colours(self) -> tuple[str | None, ...]:
         """The colour of each line as ``#rrggbb``; None for the usual one."""
-        return tuple(_colour(each.strip()) if each.strip() else None for each in (self.color or "").split(","))
+        return parse_colours(self.color)
 
     @property
     def boxes(self) -> list[BoxParameter | None]:

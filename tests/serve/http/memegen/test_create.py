@@ -165,6 +165,12 @@ def test_fonts_are_listed_and_usable(client: TestClient) -> None:
     assert client.get("/fonts/nothing").status_code == 404
 
 
+@pytest.mark.parametrize("alias", ["thick", "thin", "tiny", "comic", "jp", "he", "impact", "arial"])
+def test_every_alias_that_draws_names_a_font(client: TestClient, alias: str) -> None:
+    assert client.get(f"/images/fry/a.png?font={alias}").status_code == 200
+    assert client.get(f"/fonts/{alias}").json()["id"] in {each["id"] for each in client.get("/fonts/").json()}
+
+
 @pytest.mark.parametrize("host", ["evil.example", "a b", "[::1", "x:99999", '"><script>', "", "ä", "a/b", "@", "a\tb"])
 def test_any_host_header_is_answered(client: TestClient, host: str) -> None:
     answer = client.get("/templates/drake", headers={b"Host": host.encode()})

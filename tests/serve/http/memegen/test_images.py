@@ -99,6 +99,19 @@ def test_surplus_text_is_refused_not_lost(client: TestClient) -> None:
     assert client.get("/images/drake/a/b/_.png").status_code == 200, "an empty line is not lost"
 
 
+@pytest.mark.parametrize(
+    ("query", "field", "detail"),
+    [
+        ("box=1,2,3", "box[0]", "write x,y,width,height"), ("box=&box=1,2,30,40,reddish", "box[1]", "no such colour"),
+        ("color=gold,reddish", "color", "no such colour: 'reddish'"), ("width=9", "width", "at least 10"),
+    ],
+)  # fmt: skip
+def test_a_parameter_that_cannot_be_read_is_named(client: TestClient, query: str, field: str, detail: str) -> None:
+    answer = client.get(f"/images/drake/a.png?{query}", headers={"Accept": "application/json"})
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert answer.json()["detail"].startswith(f"{field}: {detail}")
+
+
 def test_text_that_does_not_fit_is_reported(client: TestClient) -> None:
     answer = client.get(f"/images/drake/{'long_words_' * 17}x/short.png?box=9,9,30,12")
     assert answer.status_code == 200
