@@ -9,8 +9,9 @@ import numpy as np
 from memeloom.configs.errors import MemeloomError
 from memeloom.serve.captions.errors import NoCaption
 from memeloom.serve.captions.request import CaptionRequest, open_prompt
-from memeloom.train.contract import CaptionWriter, Prompt
-from memeloom.train.decoding.draft import WordFilter, WrittenCaption
+from memeloom.serve.captions.served import ServedModel
+from memeloom.train.contract import Prompt
+from memeloom.train.decoding.draft import WrittenCaption
 from memeloom.train.decoding.found import FoundCaptions
 from memeloom.train.generate import DETERMINISTIC, open_method
 
@@ -39,9 +40,7 @@ class _Job:
         return captions[: self.request.settings.captions]
 
 
-def write_batch(
-    model: CaptionWriter, requests: Sequence[CaptionRequest], word_filter: WordFilter
-) -> list[list[WrittenCaption] | MemeloomError]:
+def write_batch(served: ServedModel, requests: Sequence[CaptionRequest]) -> list[list[WrittenCaption] | MemeloomError]:
     """Return for each request its captions, or why there are none.
 
     Requests with the same method and settings are decoded together. A request with a seed is decoded alone, so that
@@ -52,7 +51,7 @@ def write_batch(
     jobs: dict[int, _Job] = {}
     for number, request in enumerate(requests):
         try:
-            prompt = open_prompt(model, request, word_filter if request.settings.safe else None)
+            prompt = open_prompt(served, request)
         except MemeloomError as error:
             results.append(error)
             continue
@@ -60,7 +59,7 @@ def write_batch(
         jobs[number] = _Job.begin(request, prompt)
         groups[_together(number, request)].append(jobs[number])
     for group in groups.values():
-        _write_group(model, group, word_filter)
+        _write_group(served, group)
     for number, job in jobs.items():
         results[number] = job.best()
     return results
@@ -78,10 +77,10 @@ def _together(number: int, request: CaptionRequest) -> Hashable:
     )  # fmt: skip
 
 
-def _write_group(model: CaptionWriter, jobs: Sequence[_Job], word_filter: WordFilter) -> None:
+def _write_group(served: ServedModel, jobs: Sequence[_Job]) -> None:
     settings = jobs[0].request.settings
     rng = np.random.default_rng(settings.seed)
-    write = open_method(model, settings, rng, word_filter if settings.safe else None)
+    write = open_method(served.model, settings, rng, served.word_filter if settings.safe else None)
     for _ in range(1 if settings.method in DETERMINISTIC else _ROUNDS):
         lacking = [job for job in jobs if job.found.lacking]
         if not lacking:

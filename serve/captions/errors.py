@@ -4,18 +4,19 @@ from memeloom.configs.errors import MemeloomError
 
 
 class CaptionsRefused(MemeloomError):
-    """A request that cannot be written.
+    """A request that cannot be written. field: the part of the request at fault."""
 
-    field: the part of the request at fault. near: known names that resemble an unknown one.
-    """
-
-    def __init__(self, field: str, reason: str, near: tuple[str, ...] = ()) -> None:
+    def __init__(self, field: str, reason: str) -> None:
         super().__init__(reason)
-        self.field, self.near = field, near
+        self.field = field
 
 
 class UnknownTemplate(CaptionsRefused):
     """The model has not learned the template."""
+
+
+class UnknownModel(CaptionsRefused):
+    """The request names another model than the one that is served."""
 
 
 class NoCaption(MemeloomError):

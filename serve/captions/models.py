@@ -2,83 +2,70 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.schema import Config, Serve
+from memeloom.configs.schema import Config
 from memeloom.serve.captions.batch import write_batch
 from memeloom.serve.captions.errors import NoModel
 from memeloom.serve.captions.remote import RemoteModel, RemoteWriter
 from memeloom.serve.captions.request import CaptionRequest, new_template
-from memeloom.serve.captions.service import Result, Writer
-from memeloom.train.contract import CaptionWriter, Prompt
-from memeloom.train.decoding.draft import WordFilter
-from memeloom.train.generate import templates_by_text
+from memeloom.serve.captions.served import ServedModel, folder_version
+from memeloom.serve.captions.service import NextTokens, Result, Writer
+from memeloom.train.contract import Prompt
 from memeloom.train.model_folder import NotAModel
-from memeloom.train.runtime import model_version, open_captioner
+from memeloom.train.runtime import open_captioner
 
 log = logging.getLogger(__name__)
 
-# Digits of the sha256 that tell versions apart.
-_VERSION_DIGITS = 16
+# The longest time between two attempts to load a model that cannot be read.
+_MOST_BACKOFF = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class LocalWriter:
     """A model in this process. Its method calls must not overlap."""
 
-    model: CaptionWriter
-    version: str
-    word_filter: WordFilter
+    served: ServedModel
 
     def write(self, requests: Sequence[CaptionRequest], deadline: float) -> list[Result]:  # noqa: ARG002
         """See `Writer`; begun batches are finished."""
-        return write_batch(self.model, requests, self.word_filter)
+        return write_batch(self.served, requests)
 
-    def next_probabilities(self, texts: Sequence[str], templates: Sequence[str]) -> Any:
+    def next_tokens(self, texts: Sequence[str], templates: Sequence[str], deadline: float) -> NextTokens:  # noqa: ARG002
         """See `Writer`. A template that the model has not learned gets what the model writes for unknown ones."""
-        known = templates_by_text(self.model.templates, str.casefold)
+        model = self.served.model
         prompts = [
-            Prompt(known.get(name.casefold()) or new_template(name, name, 1), self.model.normalize(text))
+            Prompt(self.served.find(name) or new_template(name, name, 1), model.normalize(text))
             for text, name in zip(texts, templates, strict=True)
         ]
-        return np.exp(self.model.start_decoding(prompts).log_probs())
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A writer, and the facts about its model that requests need before they are written."""
-
-    writer: Writer
-    model: CaptionWriter
-    version: str
-    known_ids: frozenset[str]
+        return NextTokens.of(self.served, np.exp(model.start_decoding(prompts).log_probs()))
 
 
 class WatchedModel:
     """The model in `generate.model`: loaded in the background, and again whenever the folder has a new one.
 
-    A batch that is being written keeps its model; the next one gets the new model. A folder without a model, or with
-    a damaged one, is looked at again until it has one; a model that is in use stays in use.
+    A batch that is being written keeps its model; the next one gets the new model. A model that cannot be read, such as
+    one that is still being copied, is tried again, less and less often; a model that is in use stays in use.
 
     Args:
         config: `generate.model`, `serve` and the word lists of `dataset`.
     """
 
-    def __init__(
-        self,
-        config: Config,
-    ) -> None:
-        self._config, self._writer_of = config, _writers(config.serve)
+    def __init__(self, config: Config) -> None:
+        serve = config.serve
+        self._words, self._seconds = config.dataset, serve.reload_seconds
+        self._remote = None if serve.model_url is None else RemoteModel(serve.model_url, serve.model_seconds)
         self._folder = Path(config.generate.model)
-        self._loaded: LoadedModel | None = None
-        self._tried: str | None = None
+        self._loaded: Writer | None = None
+        # Version and time of the last attempt that failed, and the time until the next one.
+        self._failed: str | None = None
+        self._failed_at, self._backoff = 0.0, 0.0
         self._why = "the model is being loaded"
         self._stop = threading.Event()
         self.looked = threading.Event()
@@ -89,59 +76,59 @@ class WatchedModel:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching."""
+        """Stop watching, and close the connections to a model server."""
         self._stop.set()
+        if self._remote is not None:
+            self._remote.close()
 
     @property
-    def loaded(self) -> LoadedModel:
+    def served(self) -> ServedModel:
         """Return the model in use. Raises NoModel, with what to do."""
-        if self._loaded is None:
-            raise NoModel(self._why, retry_after=max(1, round(self._config.serve.reload_seconds)))
-        return self._loaded
+        return self.writer().served
 
     def writer(self) -> Writer:
-        """Return the writer to use now. Raises NoModel."""
-        return self.loaded.writer
+        """Return the writer to use now. Raises NoModel, with what to do."""
+        if self._loaded is None:
+            raise NoModel(self._why, retry_after=max(1, round(self._seconds)))
+        return self._loaded
 
     def _watch(self) -> None:
         while not self._stop.is_set():
             self._look()
             self.looked.set()
-            self._stop.wait(self._config.serve.reload_seconds)
+            self._stop.wait(self._seconds)
 
     def _look(self) -> None:
         """Load the folder's model if it is another one than before."""
+        version = None
         try:
-            version = _version(self._folder)
-            if version is None:
-                self._tried = None
-                self._why = "there is no model yet; train one with `memeloom train`"
+            version = folder_version(self._folder)
+            if self._is_settled(version):
                 return
-            if version == self._tried:
-                return
-            self._tried = version
             model = open_captioner(self._folder)
-            if _version(self._folder) != version:  # replaced meanwhile: the next look loads it
-                self._tried = None
-                return
-            writer = self._writer_of(model, version, WordFilter.of(self._config.dataset, model))
-            self._loaded = LoadedModel(writer, model, version, frozenset(template.id for template in model.templates))
+            if folder_version(self._folder) != version:
+                return  # replaced meanwhile: the next look loads it
+            served = ServedModel.of(model, version, self._words)
+            self._loaded = LocalWriter(served) if self._remote is None else RemoteWriter(self._remote, served)
             log.info("the model %s is in use", version)
-        except (MemeloomError, OSError) as error:
-            self._why = "the model cannot be read; train one with `memeloom train`"
-            log.warning("the model cannot be loaded: %s", error)
+        except Exception as error:  # noqa: BLE001 -- the thread outlives any model
+            self._note_failure(version, error)
 
+    def _is_settled(self, version: str) -> bool:
+        """Return True if there is nothing to load: the model is in use, or could not be read a moment ago."""
+        if self._loaded is not None and self._loaded.served.version == version:
+            return True
+        return version == self._failed and time.monotonic() < self._failed_at + self._backoff
 
-def _writers(serve: Serve) -> Callable[[CaptionWriter, str, WordFilter], Writer]:
-    """Return what makes a writer of a model that was loaded. Raises ConfigError."""
-    if serve.model_url is None:
-        return LocalWriter
-    return partial(RemoteWriter, RemoteModel(serve.model_url, serve.model_seconds))
-
-
-def _version(folder: Path) -> str | None:
-    """Return the version of the model in `folder`; None if there is none at the moment."""
-    try:
-        return model_version(folder)[:_VERSION_DIGITS]
-    except NotAModel:
-        return None
+    def _note_failure(self, version: str | None, error: Exception) -> None:
+        if version is None and isinstance(error, NotAModel):
+            self._failed = None
+            self._why = "there is no model yet; train one with `memeloom train`"
+            return
+        # The card is read first, and may be there before the files that it lists.
+        again = version == self._failed
+        self._backoff = min(_MOST_BACKOFF, 2 * self._backoff if again else self._seconds)
+        self._failed, self._failed_at = version, time.monotonic()
+        self._why = "the model cannot be read; train one with `memeloom train`"
+        expected = isinstance(error, MemeloomError | OSError)
+        log.warning("the model cannot be loaded: %s", error, exc_info=not expected)

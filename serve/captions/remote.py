@@ -6,8 +6,10 @@ process, so that the same seed writes the same captions.
 """
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import httpx2
@@ -17,17 +19,19 @@ from pydantic_core import from_json
 
 from memeloom.configs.errors import ConfigError
 from memeloom.serve.captions.batch import write_batch
-from memeloom.serve.captions.errors import CaptionsUnavailable
+from memeloom.serve.captions.errors import CaptionsUnavailable, DeadlineExceeded
 from memeloom.serve.captions.request import CaptionRequest
-from memeloom.serve.captions.service import Result
+from memeloom.serve.captions.served import ServedModel
+from memeloom.serve.captions.service import NextTokens, Result
 from memeloom.train.contract import CaptionWriter, KindName, Prompt
-from memeloom.train.decoding.draft import WordFilter
 
 # Consecutive failures after which no request is sent for a while.
 _FAILURES: Final = 3
 _REST_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 32 * 2**20
 _ENDPOINT: Final = "next_character"
+# What a version of a model looks like on our own server; others count 1, 2, 3.
+_VERSION: Final = re.compile("[0-9a-f]{16}")
 
 
 class RemoteModel:
@@ -51,26 +55,40 @@ class RemoteModel:
         self._failures, self._rests_until = 0, 0.0
 
     def next_probabilities(
-        self, texts: Sequence[str], templates: Sequence[str], tokens: int, deadline: float
+        self, texts: Sequence[str], templates: Sequence[str], served: ServedModel, deadline: float
     ) -> NDArray[np.float32]:
         """Return the probabilities of the next token after each text, (texts, tokens).
 
+        Args:
+            texts: so far.
+            templates: id, slug or name of the template of each text.
+            served: the model that the server is to run.
+            deadline: of `time.monotonic`; a server that has not answered by then has not failed.
+
         Raises:
-            CaptionsUnavailable: in one line: no answer in time, an error, or one that cannot be read.
+            CaptionsUnavailable: in one line: no answer in time, an error, one that cannot be read, or of another model.
         """
         now = time.monotonic()
         if now < self._rests_until:
             raise CaptionsUnavailable("the model server does not answer", math.ceil(self._rests_until - now))
+        seconds = min(self._seconds, deadline - now)
+        if seconds <= 0:
+            raise DeadlineExceeded("the captions were not written in time")
         try:
-            answer = self._ask(self._request(texts, templates), min(self._seconds, deadline - now))
-            found = _checked(self._read(answer), (len(texts), tokens))
+            answer = self._ask(self._request(texts, templates), seconds)
+            found = _checked(self._read(answer), (len(texts), len(served.model.boxes_closed)))
+            version = str(answer.get("model_version", ""))
         except httpx2.HTTPError as error:
+            if isinstance(error, httpx2.TimeoutException) and seconds < self._seconds:
+                raise DeadlineExceeded("the captions were not written in time") from error
             self._note_failure()
             raise CaptionsUnavailable(f"the model server does not answer ({type(error).__name__})") from error
         except (ValueError, KeyError, TypeError, StopIteration, RecursionError) as error:
             self._note_failure()
             raise CaptionsUnavailable("the model server gives an answer that cannot be used") from error
         self._failures = 0
+        if _VERSION.fullmatch(version) and version != served.version:
+            raise CaptionsUnavailable("the model server runs another model than the one in generate.model")
         return found
 
     def close(self) -> None:
@@ -95,7 +113,7 @@ class RemoteModel:
         """Send a request; the answer is bounded in time and size. Raises httpx2.HTTPError, ValueError."""
         end = time.monotonic() + seconds
         content = bytearray()
-        with self._client.stream("POST", self._url, json=body, timeout=max(seconds, 0.001)) as answer:
+        with self._client.stream("POST", self._url, json=body, timeout=seconds) as answer:
             answer.raise_for_status()
             for part in answer.iter_bytes():
                 content += part
@@ -125,32 +143,26 @@ class RemoteWriter:
 
     Args:
         remote: the connection.
-        local: the same model's folder: its characters, templates and separator.
-        version: of the folder.
-        word_filter: for `safe` requests.
+        served: the same model's folder: its characters, templates and separator.
 
     Raises:
         ConfigError: a kind of model whose texts cannot be sent.
     """
 
-    def __init__(self, remote: RemoteModel, local: CaptionWriter, version: str, word_filter: WordFilter) -> None:
+    def __init__(self, remote: RemoteModel, served: ServedModel) -> None:
+        local = served.model
         if local.unit != "character" or local.uses_pictures:
             raise ConfigError(f"serve.model_url: a model of the kind {local.kind} cannot be run by another server")
-        self._remote, self._local, self._version, self._filter = remote, local, version, word_filter
-
-    @property
-    def version(self) -> str:
-        """Return the version of the folder."""
-        return self._version
+        self._remote, self.served = remote, served
 
     def write(self, requests: Sequence[CaptionRequest], deadline: float) -> list[Result]:
         """See `Writer`. Raises CaptionsUnavailable."""
-        return write_batch(_RemoteCaptioner(self._remote, self._local, deadline), requests, self._filter)
+        remote: CaptionWriter = _RemoteCaptioner(self._remote, self.served, deadline)
+        return write_batch(replace(self.served, model=remote), requests)
 
-    def next_probabilities(self, texts: Sequence[str], templates: Sequence[str]) -> Any:
+    def next_tokens(self, texts: Sequence[str], templates: Sequence[str], deadline: float) -> NextTokens:
         """See `Writer`. Raises CaptionsUnavailable."""
-        tokens = len(self._local.boxes_closed)
-        return self._remote.next_probabilities(texts, templates, tokens, time.monotonic() + 60)
+        return NextTokens.of(self.served, self._remote.next_probabilities(texts, templates, self.served, deadline))
 
 
 class _RemoteCaptioner:
@@ -160,8 +172,9 @@ class _RemoteCaptioner:
     compiled: ClassVar[bool] = False
     unit: ClassVar[str] = "character"
 
-    def __init__(self, remote: RemoteModel, local: CaptionWriter, deadline: float) -> None:
-        self.remote, self.deadline, self._local = remote, deadline, local
+    def __init__(self, remote: RemoteModel, served: ServedModel, deadline: float) -> None:
+        local = served.model
+        self.remote, self.deadline, self.served = remote, deadline, served
         self.alphabet, self.templates, self.separator = local.alphabet, local.templates, local.separator
         self.uses_pictures, self.boxes_closed = local.uses_pictures, local.boxes_closed
         self.normalize, self.text = local.normalize, local.text
@@ -178,7 +191,7 @@ class _RemoteState:
 
     def log_probs(self) -> NDArray[np.float32]:
         model = self._model
-        found = model.remote.next_probabilities(self._texts, self._templates, len(model.boxes_closed), model.deadline)
+        found = model.remote.next_probabilities(self._texts, self._templates, model.served, model.deadline)
         with np.errstate(divide="ignore"):
             likely: NDArray[np.float32] = np.log(found)
         return likely

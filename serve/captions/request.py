@@ -1,7 +1,5 @@
 """A request for captions, checked against the model that writes them."""
 
-import difflib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +8,9 @@ from numpy.typing import NDArray
 from memeloom.configs.schema import Generate
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.serve.captions.errors import CaptionsRefused, UnknownTemplate
+from memeloom.serve.captions.served import ServedModel
 from memeloom.train.contract import CaptionWriter, Prompt
-from memeloom.train.decoding.draft import WordFilter
-from memeloom.train.generate import IMAGE, templates_by_text
-
-_MOST_NEAR = 3
+from memeloom.train.generate import IMAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +20,14 @@ class CaptionRequest:
     template: id, slug or name; any text for a picture. settings: method, its settings, `start`, `safe`, `boxes`,
         `seed`, and `captions`, the number asked for. best_of: captions to write and choose the likeliest from; at least
         `captions`. picture: RGB, uint8 (height, width, 3), captioned in place of a template.
+        model: kind or version of the model that has to write; None is any.
     """
 
     template: str
     settings: Generate
     best_of: int
     picture: NDArray[np.uint8] | None = None
+    model: str | None = None
 
     @property
     def rows(self) -> int:
@@ -39,40 +37,38 @@ class CaptionRequest:
         return 1 if self.settings.method == "greedy" else self.best_of
 
 
-def open_prompt(model: CaptionWriter, request: CaptionRequest, word_filter: WordFilter | None) -> Prompt:
+def open_prompt(served: ServedModel, request: CaptionRequest) -> Prompt:
     """Return the model's input for `request`.
 
     Raises:
-        CaptionsRefused: naming the field at fault; UnknownTemplate with the nearest names.
+        CaptionsRefused: naming the field at fault; UnknownModel, UnknownTemplate.
     """
-    template = _picture_template(model, request) if request.picture is not None else _template(model, request)
-    settings = request.settings
+    served.check_name(request.model)
+    model, settings = served.model, request.settings
+    template = _picture_template(model, request) if request.picture is not None else _template(served, request)
     start = model.normalize(settings.start)
     if len(start) >= settings.max_characters:
         raise CaptionsRefused("start", f"at most {settings.max_characters - 1} characters")
     if start.count(model.separator) >= template.boxes:
         raise CaptionsRefused("start", f"fills all {template.boxes} text boxes of the template already")
-    if word_filter is not None and not word_filter.allows_text(start):
+    if settings.safe and not served.word_filter.allows_text(start):
         raise CaptionsRefused("start", "has a word that safe refuses")
     return Prompt(template, start, request.picture)
 
 
-def _template(model: CaptionWriter, request: CaptionRequest) -> DatasetTemplate:
-    known = templates_by_text(model.templates, str.casefold)
-    found = known.get(request.template.casefold())
-    boxes = request.settings.boxes
+def _template(served: ServedModel, request: CaptionRequest) -> DatasetTemplate:
+    found, boxes = served.find(request.template), request.settings.boxes
     if found is not None:
         return found if boxes is None else found.model_copy(update={"boxes": boxes})
     if boxes is not None:
         return new_template(request.template, request.template, boxes)
-    near = nearest_names(request.template, model.templates)
-    raise UnknownTemplate("template", f"the model has not learned {request.template[:100]!r}", near)
+    raise UnknownTemplate("template", f"the model has not learned {request.template[:100]!r}")
 
 
 def _picture_template(model: CaptionWriter, request: CaptionRequest) -> DatasetTemplate:
     """Return a template for the picture, with as many boxes as most captions have."""
     if not model.uses_pictures:
-        raise CaptionsRefused("image", f"the model, a {model.kind}, looks at no pictures; name a template")
+        raise CaptionsRefused("image", f"the model, a {model.kind}, does not take pictures; name a template")
     counts: dict[int, int] = {}
     for template in model.templates:
         counts[template.boxes] = counts.get(template.boxes, 0) + template.captions
@@ -86,10 +82,3 @@ def new_template(template_id: str, name: str, boxes: int) -> DatasetTemplate:
         id=template_id, name=name, slug=template_id, captions=0, boxes=boxes, box_count=None, geometry=(),
         image_key=None,
     )  # fmt: skip
-
-
-def nearest_names(text: str, templates: Sequence[DatasetTemplate]) -> tuple[str, ...]:
-    """Return the slugs of the templates whose id, slug or name resembles `text` most."""
-    known = templates_by_text(templates, str.casefold)
-    near = difflib.get_close_matches(text[:100].casefold(), known, n=3 * _MOST_NEAR, cutoff=0.4)
-    return tuple(dict.fromkeys(known[name].slug for name in near))[:_MOST_NEAR]

@@ -13,10 +13,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Serve
 from memeloom.serve.captions.errors import CaptionsUnavailable, DeadlineExceeded, QueueFull
 from memeloom.serve.captions.request import CaptionRequest
+from memeloom.serve.captions.served import ServedModel
 from memeloom.train.decoding.draft import WrittenCaption
 
 Result: TypeAlias = list[WrittenCaption] | MemeloomError
@@ -29,16 +33,16 @@ class Writer(Protocol):
     """A model that is ready to write."""
 
     @property
-    def version(self) -> str:
-        """Return what identifies the model."""
+    def served(self) -> ServedModel:
+        """Return the model."""
         ...
 
     def write(self, requests: Sequence[CaptionRequest], deadline: float) -> list[Result]:
         """Return the captions of each request, or why there are none. deadline: of `time.monotonic`."""
         ...
 
-    def next_probabilities(self, texts: Sequence[str], templates: Sequence[str]) -> Any:
-        """Return the probabilities of the next token after each text, float32 (texts, tokens)."""
+    def next_tokens(self, texts: Sequence[str], templates: Sequence[str], deadline: float) -> "NextTokens":
+        """Return the probabilities of the next token after each text. deadline: as of `write`."""
         ...
 
 
@@ -48,6 +52,24 @@ class Written:
 
     captions: list[WrittenCaption]
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextTokens:
+    """The next token of texts, all of one model.
+
+    model: its version. probabilities: float32 (texts, tokens). likeliest: text of the likeliest token of each row.
+    """
+
+    model: str
+    probabilities: NDArray[np.float32]
+    likeliest: list[str]
+
+    @classmethod
+    def of(cls, served: ServedModel, probabilities: NDArray[np.float32]) -> "NextTokens":
+        """Return probabilities with the texts of their model. Call it on the model's own thread."""
+        likeliest = [served.model.text([int(token)]) for token in np.argmax(probabilities, axis=1)]
+        return cls(served.version, probabilities, likeliest)
 
 
 @dataclass(slots=True)
@@ -196,10 +218,10 @@ class CaptionService:
                 asked = [each.request for each in requests if each.request is not None]
                 found = writer.write(asked, max(each.deadline for each in requests))
                 for each, result in zip(requests, found, strict=True):
-                    _settle(each.future, Written(result, writer.version) if isinstance(result, list) else result)
+                    _settle(each.future, Written(result, writer.served.version) if isinstance(result, list) else result)
             for each in batch:
                 if each.call is not None:
-                    _settle(each.future, each.call(writer))
+                    _settle(each.future, _called(each.call, writer))
         except Exception as error:  # noqa: BLE001 -- the thread outlives any request
             for each in batch:
                 if not each.future.done():
@@ -207,6 +229,14 @@ class CaptionService:
         rows, seconds = sum(each.rows for each in batch), time.monotonic() - started
         self._seconds_a_row += _FORGETTING * (seconds / max(rows, 1) - self._seconds_a_row)
         self._observed.batch(rows, seconds, self._rows)
+
+
+def _called(call: Callable[[Writer], Any], writer: Writer) -> Any:
+    """Return the result of a call, or its error, which concerns no other request of the batch."""
+    try:
+        return call(writer)
+    except Exception as error:  # noqa: BLE001
+        return error
 
 
 def _settle(future: "Future[Any]", result: Any) -> None:

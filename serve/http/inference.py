@@ -8,14 +8,13 @@ https://github.com/open-inference/open-inference-protocol
 
 from typing import Annotated, Any, Final, Literal
 
-import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from memeloom.serve.captions.errors import NoModel
-from memeloom.serve.captions.models import LoadedModel
-from memeloom.serve.http.captioning.writing import Captioning, Model, deadline_of, problem_of_captions, unless_gone
+from memeloom.serve.captions.served import ServedModel
+from memeloom.serve.http.captioning.writing import Captioning, Model, captions_problems, deadline_of, unless_gone
 from memeloom.serve.http.problems import Problem, ProblemRoute
 
 _MOST_ROWS: Final = 256
@@ -178,11 +177,11 @@ async def ready(captioning: Model, response: Response) -> Ready:
 @router.get("/models/{name}", responses=_ERRORS)
 async def model_facts(name: str, captioning: Model) -> ModelFacts:
     """Describe the model."""
-    loaded = _named(captioning, name)
-    tokens = len(loaded.model.boxes_closed)
+    served = _named(captioning, name)
+    tokens = len(served.model.boxes_closed)
     return ModelFacts(
         name=name,
-        versions=[loaded.version],
+        versions=[served.version],
         platform="memeloom",
         inputs=[TensorFacts(name=each, datatype="BYTES", shape=[-1]) for each in _NAMES],
         outputs=[
@@ -202,7 +201,6 @@ async def model_ready(name: str, captioning: Model) -> ModelReady:
 @router.post("/models/{name}/infer", responses=_ERRORS)
 async def infer(name: str, body: InferenceRequest, request: Request, captioning: Model) -> InferenceAnswer:
     """Return the probabilities of the next token of each text."""
-    loaded = _named(captioning, name)
     inputs = {tensor.name: tensor for tensor in body.inputs}
     if set(inputs) != set(_NAMES):
         raise Problem(422, None, "inputs are text and template", "inputs")
@@ -213,30 +211,24 @@ async def infer(name: str, body: InferenceRequest, request: Request, captioning:
     if rows * max(map(len, inputs["text"].data)) > _MOST_READ:
         raise Problem(422, None, f"text: rows times the longest text are more than {_MOST_READ} characters", "inputs")
     found = await unless_gone(
-        request,
-        captioning.next_probabilities(inputs["text"].data, inputs["template"].data, deadline_of(request)),
+        request, captioning.next_tokens(name, inputs["text"].data, inputs["template"].data, deadline_of(request))
     )
+    table = found.probabilities
     wanted = [each.name for each in body.outputs] if body.outputs else ["probabilities", "likeliest"]
     outputs: dict[str, OutputTensor] = {
         "probabilities": OutputTensor(
-            name="probabilities", datatype="FP32", shape=list(found.shape), data=found.ravel().tolist()
+            name="probabilities", datatype="FP32", shape=list(table.shape), data=table.ravel().tolist()
         ),
-        "likeliest": OutputTensor(
-            name="likeliest", datatype="BYTES", shape=[rows],
-            data=[loaded.model.text([int(token)]) for token in np.argmax(found, axis=1)],
-        ),
-    }  # fmt: skip
+        "likeliest": OutputTensor(name="likeliest", datatype="BYTES", shape=[rows], data=found.likeliest),
+    }
     return InferenceAnswer(
-        model_name=name, model_version=loaded.version, id=body.id, outputs=[outputs[each] for each in wanted]
+        model_name=name, model_version=found.model, id=body.id, outputs=[outputs[each] for each in wanted]
     )
 
 
-def _named(captioning: Captioning, name: str) -> LoadedModel:
-    """Return the model, which is called like its kind. Raises Problem."""
-    try:
-        loaded = captioning.watched.loaded
-    except NoModel as error:
-        raise problem_of_captions(error) from error
-    if name != loaded.model.kind:
-        raise Problem(404, None, f"no such model: {name[:100]!r} (there is {loaded.model.kind!r})", "name")
-    return loaded
+def _named(captioning: Captioning, name: str) -> ServedModel:
+    """Return the model, by its kind or version. Raises Problem."""
+    with captions_problems():
+        served = captioning.watched.served
+        served.check_name(name)
+        return served

@@ -20,6 +20,10 @@ class CaptionOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    model: Annotated[
+        str | None,
+        Field(min_length=1, max_length=100, description="Kind or version of the model; another one is refused."),
+    ] = None
     count: Annotated[int, Field(ge=1, le=_MOST, description="Number of different captions.")] = 1
     best_of: Annotated[
         int | None, Field(ge=1, le=_MOST, description="Captions to write, of which the likeliest are returned.")
@@ -42,7 +46,7 @@ class CaptionOptions(BaseModel):
 
     def settings(self, defaults: Generate) -> Generate:
         """Return the settings to write with."""
-        given = self.model_dump(exclude={"count", "best_of"}, exclude_none=True)
+        given = self.model_dump(exclude={"count", "best_of", "model"}, exclude_none=True)
         method = self.method or ("sample" if given.keys() & {"temperature", "top_k", "top_p"} else defaults.method)
         return defaults.model_copy(
             update={"boxes": None, "seed": None, **given, "method": method, "captions": self.count, "image": None}
@@ -50,7 +54,7 @@ class CaptionOptions(BaseModel):
 
     def request(self, template: str, defaults: Generate) -> CaptionRequest:
         """Return the request for captions of a template."""
-        return CaptionRequest(template, self.settings(defaults), max(self.count, self.best_of or 0))
+        return CaptionRequest(template, self.settings(defaults), max(self.count, self.best_of or 0), model=self.model)
 
 
 class CaptionBody(CaptionOptions):

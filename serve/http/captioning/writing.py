@@ -1,11 +1,12 @@
 """Captions for HTTP requests: the model, its service, and their errors as problems."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 
@@ -17,17 +18,20 @@ from memeloom.serve.captions.errors import (
     DeadlineExceeded,
     NoCaption,
     NoModel,
+    UnknownModel,
     UnknownTemplate,
 )
 from memeloom.serve.captions.models import WatchedModel
-from memeloom.serve.captions.ready import ReadyCaptions
+from memeloom.serve.captions.ready import READY, ReadyCaptions
 from memeloom.serve.captions.request import CaptionRequest
-from memeloom.serve.captions.service import CaptionService, Observed, Writer, Written
+from memeloom.serve.captions.served import ServedModel
+from memeloom.serve.captions.service import CaptionService, NextTokens, Observed, Writer, Written
 from memeloom.serve.http.metrics import Metrics
 from memeloom.serve.http.middleware.limits import DEADLINE
 from memeloom.serve.http.problems import Problem
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Captioning:
@@ -37,29 +41,42 @@ class Captioning:
         self.watched, self.defaults = watched, config.generate
         self._most = config.serve.captions_per_request
         self._service = CaptionService(config.serve, watched.writer, Observed(metrics.batch, metrics.wait))
-        self._ready = ReadyCaptions(Path(config.generate.table))
+        self._ready = ReadyCaptions(Path(config.generate.table), config.dataset)
         watched.start()
 
     def close(self) -> None:
         """Stop the model's thread after the batch in progress."""
-        self.watched.stop()
         self._service.close()
+        self.watched.stop()
         self._ready.close()
 
     @property
     def has_model(self) -> bool:
         """Return whether captions can be written."""
-        try:
-            return self.watched.loaded is not None
-        except NoModel:
-            return False
+        return self._served() is not None
 
     async def known_ids(self) -> frozenset[str]:
         """Return the ids of the templates that the model learned, without a model those of the table."""
+        served = self._served()
+        return await asyncio.to_thread(self._ready.ids) if served is None else served.known_ids
+
+    def lacks(self, template: str) -> bool:
+        """Return whether there is a model, and it has not learned a template of this id, slug or name."""
+        served = self._served()
+        return served is not None and served.find(template) is None
+
+    def check_takes_pictures(self, field: str) -> None:
+        """Check that pictures can be captioned. Raises Problem, which names `field`."""
+        with captions_problems():
+            served = self.watched.served
+            if not served.model.uses_pictures:
+                raise CaptionsRefused(field, f"the model, a {served.kind}, does not take pictures; name a template")
+
+    def _served(self) -> ServedModel | None:
         try:
-            return self.watched.loaded.known_ids
+            return self.watched.served
         except NoModel:
-            return await asyncio.to_thread(self._ready.ids)
+            return None
 
     async def write(self, wanted: CaptionRequest, deadline: float) -> Written:
         """Write captions; they are dropped if the calling task is cancelled before they are begun.
@@ -71,16 +88,18 @@ class Captioning:
             deadline: of `time.monotonic`.
 
         Raises:
-            Problem: 404 unknown template, 422 a field, 503 no model, full queue or deadline.
+            Problem: 404 unknown template or model, 422 a field, 503 no model, full queue or deadline.
         """
         if max(wanted.rows, wanted.best_of) > self._most:
-            raise Problem(422, None, f"at most {self._most} captions a request, best_of included", "count")
-        if not self.has_model:
+            field = "count" if wanted.settings.captions > self._most else "best_of"
+            raise Problem(422, None, f"{field}: at most {self._most} captions a request", field)
+        if wanted.model == READY or not self.has_model:
             ready = await asyncio.to_thread(self._ready.captions, wanted)
             if ready is not None:
                 return ready
-        with _problems():
-            self.watched.loaded  # noqa: B018 -- raises when there is no model: nothing is queued then
+        with captions_problems():
+            # Before it is queued: raises without a model, and for another one.
+            self.watched.served.check_name(wanted.model)
             answer = asyncio.wrap_future(self._service.submit(wanted, deadline))
             try:
                 async with asyncio.timeout(deadline - time.monotonic()):
@@ -88,14 +107,15 @@ class Captioning:
             except TimeoutError:
                 raise DeadlineExceeded("the captions were not written in time") from None
 
-    async def next_probabilities(self, texts: list[str], templates: list[str], deadline: float) -> Any:
-        """Return the probabilities of the next token after each text, float32 (texts, tokens). Raises Problem."""
+    async def next_tokens(self, model: str, texts: list[str], templates: list[str], deadline: float) -> NextTokens:
+        """Return the next token after each text. model: its kind or version. Raises Problem."""
 
-        def call(writer: Writer) -> Any:
-            return writer.next_probabilities(texts, templates)
+        def call(writer: Writer) -> NextTokens:
+            writer.served.check_name(model)  # it may have been replaced
+            return writer.next_tokens(texts, templates, deadline)
 
-        with _problems():
-            self.watched.loaded  # noqa: B018 -- as above
+        with captions_problems():
+            self.watched.served.check_name(model)
             return await asyncio.wrap_future(self._service.call(call, len(texts), deadline))
 
 
@@ -134,7 +154,7 @@ async def _disconnected(request: Request) -> None:
 
 
 @contextmanager
-def _problems() -> Iterator[None]:
+def captions_problems() -> Iterator[None]:
     """Turn the errors of captions into problems."""
     try:
         yield
@@ -146,8 +166,9 @@ def problem_of_captions(error: MemeloomError) -> Problem:
     """Return the problem that says why there are no captions."""
     match error:
         case UnknownTemplate():
-            hint = f" (did you mean {' or '.join(map(repr, error.near))}?)" if error.near else ""
-            return Problem(404, "Unknown template", f"{error}{hint}", error.field, nearest=list(error.near))
+            return Problem(404, "Unknown template", str(error), error.field)
+        case UnknownModel():
+            return Problem(404, "Unknown model", str(error), error.field)
         case CaptionsRefused():
             return Problem(422, None, f"{error.field}: {error}", error.field)
         case NoCaption():
@@ -155,4 +176,5 @@ def problem_of_captions(error: MemeloomError) -> Problem:
         case CaptionsUnavailable():
             return Problem(503, None, str(error), headers={"Retry-After": str(error.retry_after)})
         case _:
+            log.error("captions could not be written", exc_info=error)
             return Problem(503, None, "the model failed; its log says why", headers={"Retry-After": "1"})

@@ -15,12 +15,11 @@ import pytest
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
-from memeloom.serve.captions.errors import CaptionsUnavailable
+from memeloom.serve.captions.errors import CaptionsUnavailable, DeadlineExceeded
 from memeloom.serve.captions.models import LocalWriter
 from memeloom.serve.captions.remote import RemoteModel, RemoteWriter
 from memeloom.serve.captions.request import CaptionRequest
-from memeloom.train.contract import CaptionWriter
-from memeloom.train.decoding.draft import WordFilter
+from memeloom.serve.captions.served import ServedModel, folder_version
 from memeloom.train.runtime import open_captioner
 from tests.serve.conftest import Server, StartServer
 
@@ -31,13 +30,9 @@ def config() -> Config:
 
 
 @pytest.fixture(scope="module")
-def model(model_folder: Path) -> CaptionWriter:
-    return open_captioner(model_folder)
-
-
-@pytest.fixture(scope="module")
-def local(config: Config, model: CaptionWriter) -> LocalWriter:
-    return LocalWriter(model, "1", WordFilter.of(config.dataset, model))
+def local(config: Config, model_folder: Path) -> LocalWriter:
+    version = folder_version(model_folder)
+    return LocalWriter(ServedModel.of(open_captioner(model_folder), version, config.dataset))
 
 
 def requests(config: Config) -> list[CaptionRequest]:
@@ -59,7 +54,7 @@ def remote_to(local: LocalWriter) -> Iterator[Connect]:
         def connect(url: str, seconds: float = 20) -> RemoteWriter:
             remote = RemoteModel(url, seconds)
             stack.callback(remote.close)
-            return RemoteWriter(remote, local.model, "1", local.word_filter)
+            return RemoteWriter(remote, local.served)
 
         yield connect
 
@@ -114,9 +109,8 @@ def test_a_server_of_tensorflow_serving_gives_the_same_captions(
         assert set(body) == {"signature_name", "inputs"}
         assert body["signature_name"] == "next_character"
         assert set(body["inputs"]) == {"text", "template"}
-        found = local.next_probabilities(body["inputs"]["text"], body["inputs"]["template"])
-        likeliest = [local.model.text([int(row.argmax())]) for row in found]
-        outputs = {"probabilities": found.tolist(), "likeliest": likeliest}
+        found = local.next_tokens(body["inputs"]["text"], body["inputs"]["template"], soon())
+        outputs = {"probabilities": found.probabilities.tolist(), "likeliest": found.likeliest}
         return 200, json.dumps({"outputs": outputs}).encode()
 
     with answering(predict) as address:
@@ -168,7 +162,7 @@ def test_a_slow_server_costs_its_deadline_only(config: Config, local: LocalWrite
         release.set()
 
 
-def test_after_failures_in_a_row_the_server_is_left_alone(
+def test_after_failures_in_a_row_no_requests_are_sent_for_a_while(
     config: Config, local: LocalWriter, remote_to: Connect
 ) -> None:
     asked = []
@@ -184,6 +178,47 @@ def test_after_failures_in_a_row_the_server_is_left_alone(
                 remote.write(requests(config)[:1], soon())
     assert len(asked) == 3
     assert refused.value.retry_after >= 1
+
+
+def test_a_deadline_of_our_own_is_no_failure_of_the_server(config: Config, remote_to: Connect) -> None:
+    """Three of them made all requests 503 for five seconds."""
+    release = threading.Event()
+
+    def wait(*_: object) -> tuple[int, bytes]:
+        release.wait(20)
+        return 500, b"{}"
+
+    with answering(wait) as address:
+        remote = remote_to(f"{address}/v1/models/causal")
+        for left in (0.2, 0.1, 0.0, -1.0):
+            with pytest.raises(DeadlineExceeded):
+                remote.write(requests(config)[:1], time.monotonic() + left)
+            with pytest.raises(DeadlineExceeded):
+                remote.next_tokens(["wow"], ["doge"], time.monotonic() + left)
+        release.set()
+        with pytest.raises(CaptionsUnavailable, match="HTTPStatusError"):  # it is still asked
+            remote.write(requests(config)[:1], soon())
+
+
+@pytest.mark.parametrize(("version", "fits"), [("1", True), ("0123456789abcdef", False), (None, True)])
+def test_captions_of_another_model_than_the_folders_are_refused(
+    config: Config, local: LocalWriter, remote_to: Connect, version: str | None, fits: bool
+) -> None:
+    """Only a server of our own names a version that can be compared."""
+
+    def infer(_: str, body: Any) -> tuple[int, bytes]:
+        found = local.next_tokens(*(tensor["data"] for tensor in body["inputs"]), soon()).probabilities
+        tensor = {"name": "probabilities", "shape": list(found.shape), "data": found.ravel().tolist()}
+        return 200, json.dumps({"outputs": [tensor], **({"model_version": version} if version else {})}).encode()
+
+    with answering(infer) as address:
+        remote = remote_to(f"{address}/v2/models/causal")
+        if fits:
+            assert texts(remote.write(requests(config)[:1], soon()))
+            return
+        for _ in range(4):  # an answer is no failure of the server
+            with pytest.raises(CaptionsUnavailable, match="runs another model"):
+                remote.write(requests(config)[:1], soon())
 
 
 def test_a_server_that_is_gone_is_one_line(config: Config, local: LocalWriter, remote_to: Connect) -> None:

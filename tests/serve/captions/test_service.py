@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,12 +19,13 @@ from memeloom.serve.captions.errors import (
     NoCaption,
     NoModel,
     QueueFull,
+    UnknownModel,
     UnknownTemplate,
 )
 from memeloom.serve.captions.models import LocalWriter
 from memeloom.serve.captions.request import CaptionRequest
-from memeloom.serve.captions.service import CaptionService, Result, Writer
-from memeloom.train.decoding.draft import WordFilter
+from memeloom.serve.captions.served import ServedModel
+from memeloom.serve.captions.service import CaptionService, NextTokens, Result, Writer
 from tests.train.writing_table import TableCaptioner
 
 WORDS = ("|", " so", " very", " much", " wow", " shit")
@@ -49,10 +51,8 @@ def request(config: Config, template: str = "61533", **changes: object) -> Capti
 class Paced:
     """A real writer whose batches wait for a signal, and are noted."""
 
-    version = "1"
-
     def __init__(self, writer: LocalWriter) -> None:
-        self.writer, self.go = writer, threading.Event()
+        self.writer, self.served, self.go = writer, writer.served, threading.Event()
         self.batches: list[list[CaptionRequest]] = []
         self.begun = threading.Semaphore(0)
 
@@ -62,13 +62,13 @@ class Paced:
         assert self.go.wait(10)
         return self.writer.write(requests, deadline)
 
-    def next_probabilities(self, texts: Sequence[str], templates: Sequence[str]) -> object:
-        return self.writer.next_probabilities(texts, templates)
+    def next_tokens(self, texts: Sequence[str], templates: Sequence[str], deadline: float) -> NextTokens:
+        return self.writer.next_tokens(texts, templates, deadline)
 
 
 @pytest.fixture
 def paced(config: Config, model: TableCaptioner) -> Paced:
-    return Paced(LocalWriter(model, "1", WordFilter.of(config.dataset, model)))
+    return Paced(LocalWriter(ServedModel.of(model, "1", config.dataset)))
 
 
 @pytest.fixture
@@ -145,24 +145,40 @@ def test_a_batch_has_at_most_its_size(config: Config, opened: Callable[..., Capt
     assert [sum(each.rows for each in batch) for batch in paced.batches] == [1, 3, 3, 3]
 
 
-def test_an_error_of_the_model_fails_its_batch_only(config: Config, opened: Callable[..., CaptionService]) -> None:
+def test_an_error_of_the_model_fails_its_batch_only(
+    config: Config, model: TableCaptioner, opened: Callable[..., CaptionService]
+) -> None:
     class Broken:
-        version = "1"
+        served = ServedModel.of(model, "1", config.dataset)
         calls = 0
 
         def write(self, requests: Sequence[CaptionRequest], deadline: float) -> list[Result]:
             self.calls += 1
             raise NoModel("gone") if self.calls == 1 else ValueError("broken")
 
-        def next_probabilities(self, texts: Sequence[str], templates: Sequence[str]) -> object:
-            return "fine"
+        def next_tokens(self, texts: Sequence[str], templates: Sequence[str], deadline: float) -> NextTokens:
+            raise NotImplementedError
 
     service = opened(Broken())
     with pytest.raises(NoModel):
         service.submit(request(config), soon()).result(10)
     with pytest.raises(ValueError, match="broken"):
         service.submit(request(config), soon()).result(10)
-    assert service.call(lambda writer: writer.next_probabilities([], []), 1, soon()).result(10) == "fine"
+    assert service.call(lambda _: "fine", 1, soon()).result(10) == "fine"
+
+
+def test_an_error_of_a_call_fails_that_call_only(
+    config: Config, opened: Callable[..., CaptionService], paced: Paced
+) -> None:
+    service = opened(batch_window_ms=0)
+    first = service.submit(request(config), soon())
+    assert paced.begun.acquire(timeout=10)
+    broken, fine = (service.call(call, 1, soon()) for call in (lambda _: 1 // 0, lambda _: "fine"))
+    paced.go.set()
+    assert first.result(10).captions
+    with pytest.raises(ZeroDivisionError):
+        broken.result(10)
+    assert fine.result(10) == "fine"
 
 
 def test_a_closed_service_refuses_what_waits(
@@ -184,7 +200,7 @@ def test_a_closed_service_refuses_what_waits(
 
 
 def write(config: Config, model: TableCaptioner, *requests: CaptionRequest) -> list[Result]:
-    return write_batch(model, requests, WordFilter.of(config.dataset, model))
+    return write_batch(ServedModel.of(model, "1", config.dataset), requests)
 
 
 def test_a_seed_gives_the_same_captions_whatever_else_is_asked_for(config: Config, model: TableCaptioner) -> None:
@@ -243,13 +259,19 @@ def test_a_request_that_cannot_be_written_names_its_field(
     assert isinstance(written, list)
 
 
-def test_an_unknown_template_is_refused_with_the_nearest_names(config: Config, model: TableCaptioner) -> None:
-    (refused,) = write(config, model, request(config, "6153"))
-    assert isinstance(refused, UnknownTemplate)
-    assert refused.near == ("61533",)
+def test_an_unknown_template_and_another_model_are_refused(config: Config, model: TableCaptioner) -> None:
+    unknown, another, kind, version = write(
+        config, model, request(config, "6153"),
+        *(replace(request(config), model=name) for name in ("show-and-tell", "causal", "1")),
+    )  # fmt: skip
+    assert isinstance(unknown, UnknownTemplate)
+    assert isinstance(another, UnknownModel)
+    assert (unknown.field, another.field) == ("template", "model")
+    assert isinstance(kind, list)
+    assert isinstance(version, list)
 
 
-def test_a_picture_is_refused_by_a_model_without_eyes(config: Config, model: TableCaptioner) -> None:
+def test_a_picture_is_refused_by_a_model_that_takes_none(config: Config, model: TableCaptioner) -> None:
     wanted = request(config)
     seen = CaptionRequest("photo", wanted.settings, 1, np.zeros((4, 4, 3), np.uint8))
     (refused,) = write(config, model, seen)

@@ -1,13 +1,23 @@
 """The Open Inference Protocol, spoken to a real server."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
+from memeloom.configs.schema import Config
+from memeloom.serve.captions.models import LocalWriter
+from memeloom.serve.captions.served import ServedModel, folder_version
+from memeloom.serve.http.app import create_app
+from memeloom.train.runtime import open_captioner
 from tests.serve.conftest import Server
+from tests.serve.random_model import write_random_model
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +87,44 @@ def test_an_unknown_model_is_404(http: httpx2.Client) -> None:
 def test_a_body_that_is_not_json_gets_an_error_of_the_protocol(http: httpx2.Client) -> None:
     answer = http.post("/v2/models/causal/infer", content=b"e]\xff", headers={"Content-Type": "application/json"})
     assert (answer.status_code, set(answer.json())) == (400, {"error"})
+
+
+def test_no_answer_mixes_two_models(config: Config, tmp_path: Path) -> None:
+    """Requests run while the model is replaced: version, probabilities and texts of an answer are of one model."""
+    texts = ["the ", "a tale|o", "ho"]
+    expected = {}
+    for seed in (1, 2):
+        folder = write_random_model(tmp_path / str(seed), 3, seed)
+        version = folder_version(folder)
+        writer = LocalWriter(ServedModel.of(open_captioner(folder), version, config.dataset))
+        expected[version] = writer.next_tokens(texts, ["0"] * len(texts), time.monotonic() + 60)
+    folder = tmp_path / "model"
+    folder.symlink_to(tmp_path / "1")
+    serve = config.serve.model_copy(update={"reload_seconds": 0.01, "batch_window_ms": 10})
+    generate = config.generate.model_copy(update={"model": str(folder)})
+    changing = config.model_copy(update={"serve": serve, "generate": generate})
+    end = time.monotonic() + 3
+
+    def ask(client: TestClient) -> set[str]:
+        seen = set()
+        while time.monotonic() < end:
+            answer = client.post("/v2/models/causal/infer", json=inputs(texts, ["0"] * len(texts)))
+            if answer.status_code == 503 and not seen:  # not loaded yet
+                continue
+            found = answer.raise_for_status().json()
+            probabilities, likeliest = found["outputs"]
+            of_one = expected[found["model_version"]]
+            assert np.allclose(probabilities["data"], of_one.probabilities.ravel(), atol=1e-6)
+            assert likeliest["data"] == of_one.likeliest
+            seen.add(found["model_version"])
+        return seen
+
+    with TestClient(create_app(changing)) as client, ThreadPoolExecutor() as threads:
+        asking = [threads.submit(ask, client) for _ in range(4)]
+        number = 0
+        while time.monotonic() < end:
+            (tmp_path / "next").symlink_to(tmp_path / str(1 + number % 2))
+            (tmp_path / "next").replace(folder)
+            number += 1
+            time.sleep(0.03)
+        assert set.union(*(each.result() for each in asking)) == set(expected)

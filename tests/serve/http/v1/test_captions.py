@@ -57,7 +57,7 @@ def test_a_template_of_the_catalog_that_the_model_never_learned_gets_captions(ht
 def test_an_unknown_template_is_404_with_the_nearest_names(http: httpx2.Client) -> None:
     found = problem(http.post("/v1/captions", json={"template": "dogge"}), 404)
     assert found["field"] == "template"
-    assert "Doge" in found["nearest"]
+    assert found["nearest"] == ["doge"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,8 @@ def test_an_unknown_template_is_404_with_the_nearest_names(http: httpx2.Client) 
         ({}, "template"),
         ({"template": "doge", "count": 0}, "count"),
         ({"template": "doge", "count": 21}, "count"),
-        ({"template": "doge", "best_of": 90}, "count"),
+        ({"template": "doge", "best_of": 90}, "best_of"),
+        ({"template": "doge", "model": ""}, "model"),
         ({"template": "doge", "method": "magic"}, "method"),
         ({"template": "doge", "temperature": 0}, "temperature"),
         ({"template": "doge", "tempature": 1}, "tempature"),
@@ -78,6 +79,22 @@ def test_a_field_that_cannot_be_used_is_named(http: httpx2.Client, body: dict[st
     assert problem(http.post("/v1/captions", json=body), 422)["field"] == field
 
 
+def test_the_model_may_be_named_by_its_kind_or_version(http: httpx2.Client) -> None:
+    version = http.post("/v1/captions", json={"template": "doge"}).json()["model"]
+    for route in ("/v1/captions", "/v1/memes"):
+        for name in ("causal", version):
+            found = http.post(route, json={"template": "doge", "model": name}).raise_for_status().json()
+            assert found["model"] == version
+        refused = problem(http.post(route, json={"template": "doge", "model": "gpt"}), 404)
+        assert refused["field"] == "model"
+        assert "causal" in refused["detail"]
+    lines = "\n".join(json.dumps({"template": "doge", "model": name}) for name in ("causal", "gpt"))
+    answer = http.post("/v1/batch", content=lines, headers={"content-type": "application/jsonl"})
+    good, bad = (json.loads(line) for line in answer.text.splitlines())
+    assert good["memes"]["model"] == version
+    assert (bad["problem"]["status"], bad["problem"]["field"]) == (404, "model")
+
+
 def test_bodies_that_are_no_json_or_form_are_refused(http: httpx2.Client) -> None:
     problem(http.post("/v1/captions", content=b"{", headers={"content-type": "application/json"}), 400)
     problem(http.post("/v1/captions", json=["doge"]), 422)
@@ -86,11 +103,11 @@ def test_bodies_that_are_no_json_or_form_are_refused(http: httpx2.Client) -> Non
     problem(http.post("/v1/captions", content=b"--x\r\nnonsense", headers=broken), 400)
 
 
-def test_a_model_without_eyes_refuses_pictures_and_says_so(http: httpx2.Client) -> None:
+def test_a_model_that_takes_no_pictures_says_so(http: httpx2.Client) -> None:
     upload = {"image": ("a.png", png(), "image/png")}
     found = problem(http.post("/v1/captions", files=upload), 422)
     assert found["field"] == "image"
-    assert "looks at no pictures" in found["detail"]
+    assert "does not take pictures" in found["detail"]
 
 
 def test_memes_as_json_have_addresses_that_draw_them(http: httpx2.Client) -> None:
@@ -150,7 +167,7 @@ def test_an_archive_of_requests_and_pictures(http: httpx2.Client) -> None:
     answer = http.post("/v1/batch", content=stream.getvalue(), headers={"content-type": "application/zip"})
     good, pictured, missing = (json.loads(line) for line in answer.raise_for_status().text.splitlines())
     assert good["memes"]["memes"]
-    assert pictured["problem"]["field"] == "image"  # this model looks at no pictures
+    assert pictured["problem"]["field"] == "image"  # this model takes none
     assert "no such file" in missing["problem"]["detail"]
 
 
