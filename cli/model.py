@@ -129,7 +129,9 @@ def write_captions(config: Config, *, as_json: bool = False) -> Sequence[Generat
     if picture is not None:
         from memeloom.serve.memes import draw_memes
 
-        click.echo(f"picture: {draw_memes(config, written, picture)}", err=True)
+        for note in draw_memes(config, written, picture):
+            click.echo(note, err=True)
+        click.echo(f"picture: {picture}", err=True)
     return written
 
 

@@ -65,6 +65,11 @@ def clusters(text: str) -> Iterator[str]:
         yield held
 
 
+def code_points(letter: str) -> str:
+    """Return how to name a letter that cannot be shown: ``U+0915 U+094D``."""
+    return " ".join(f"U+{ord(character):04X}" for character in letter)
+
+
 def break_points(word: str) -> tuple[str, ...]:
     """Cut a word where its script allows a line to end: between ideographs, which have no spaces."""
     if not any(map(_is_wide, word)):

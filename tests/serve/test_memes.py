@@ -8,8 +8,10 @@ from PIL import Image
 
 from memeloom.catalog.records import Template
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
 from memeloom.serve.drawing.boxes import DEFAULT_BOXES, default_boxes, text_boxes
-from memeloom.serve.memes import check_picture, draw_sheet
+from memeloom.serve.memes import check_picture, draw_memes, draw_sheet
+from memeloom.train.generate import GeneratedCaption
 
 COLOURS = [(200, 30, 30), (30, 200, 30), (30, 30, 200), (200, 200, 30), (30, 200, 200)]
 
@@ -70,3 +72,13 @@ def test_each_text_of_a_template_gets_a_box() -> None:
     few = unknown.model_copy(update={"boxes": DEFAULT_BOXES})
     assert text_boxes(few, 2) == DEFAULT_BOXES
     assert text_boxes(few, 4) == default_boxes(4), "a template whose boxes were found in part"
+
+
+def test_what_is_not_on_the_picture_of_a_caption_is_told(tmp_path: Path) -> None:
+    store = {"store.documents": f"sqlite:///{tmp_path}/catalog.db", "store.blobs": str(tmp_path / "blobs")}
+    texts = [("all of it", "is there"), ("short", "word " * 2000), ("odd \ue123", "letter")]
+    captions = [GeneratedCaption("none", "None", boxes, 0.5, finished=True) for boxes in texts]
+    notes = draw_memes(load_config(options=store), captions, tmp_path / "memes.png")
+    assert [note.partition(": ")[2] for note in notes] == [
+        "caption 2: text 2 does not fit its box and was cut", "caption 3: no font has U+E123",
+    ]  # fmt: skip

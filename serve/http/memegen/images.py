@@ -53,6 +53,10 @@ _PICTURES: Final[dict[int | str, dict[str, Any]]] = {
         "headers": {
             "ETag": {"schema": {"type": "string"}, "description": "Changes with the picture."},
             "X-Text-Cut": {"schema": {"type": "string"}, "description": "Numbers of the lines that did not fit."},
+            "X-Text-Missing": {
+                "schema": {"type": "string"},
+                "description": "Letters that no font has.",
+            },
         },
     },
     201: {"description": "The picture, asked for with `status=201`."},
@@ -164,9 +168,7 @@ async def _answer(
     if request.method == "HEAD":
         return Response(status_code=options.status, headers={**headers, "Content-Type": media_type})
     rendered = await shared.run(shared.renderer.render, plan)
-    if rendered.cut:
-        headers["X-Text-Cut"] = ", ".join(map(str, rendered.cut))
-    return Response(rendered.data, options.status, headers, media_type)
+    return Response(rendered.data, options.status, {**headers, **rendered.headers}, media_type)
 
 
 def _headers(plan: RenderPlan) -> dict[str, str]:

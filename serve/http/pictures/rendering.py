@@ -12,21 +12,31 @@ from memeloom.serve.bounded_cache import BoundedCache
 from memeloom.serve.drawing.draw import BadDrawing, DrawOptions, draw, fullest_frame
 from memeloom.serve.drawing.encode import alt_text, encode
 from memeloom.serve.drawing.pictures import Picture, open_picture
+from memeloom.serve.drawing.runs import code_points
 from memeloom.serve.http.pictures.plan import RenderPlan, Source
 from memeloom.serve.http.problems import Problem
 from memeloom.templates.moving import ALL_FRAMES
 
 _MB: Final = 2**20
 _OVERLAY_SCALE: Final = 0.25
+_MOST_NAMED: Final = 20  # missing letters in a header
 # When the texts of a moving picture are shown, in fractions of its duration.
 _Times: TypeAlias = tuple[tuple[float, float], ...]
 
 
 class Rendered(NamedTuple):
-    """A finished file. cut: numbers from 1 of the lines that did not fit and were cut."""
+    """A finished file. cut: numbers from 1 of the lines that did not fit and were cut. missing: letters no font has."""
 
     data: bytes
     cut: tuple[int, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a response says about text that is not on the picture; nothing if all is."""
+        letters = ", ".join(map(code_points, self.missing[:_MOST_NAMED]))
+        told = {"X-Text-Cut": ", ".join(map(str, self.cut)), "X-Text-Missing": letters}
+        return {name: value for name, value in told.items() if value}
 
 
 class Renderer:
@@ -73,7 +83,8 @@ class Renderer:
         except BadDrawing as error:
             raise Problem(422, None, str(error), "width") from None
         said = alt_text(plan.name, plan.texts)
-        return Rendered(encode(drawing, plan.format, said), tuple(number + 1 for number in drawing.cut))
+        cut = tuple(number + 1 for number in drawing.cut)
+        return Rendered(encode(drawing, plan.format, said), cut, drawing.missing)
 
     def _picture(self, source: Source, times: _Times | None) -> Picture:
         """Return all frames, or with `times` the one that a still shows, which is much less to decode and to keep."""

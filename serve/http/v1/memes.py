@@ -86,7 +86,7 @@ async def _make(
     written = await captioning.write(subject.request, deadline_of(request))
     if wants_picture(request):
         rendered = await draw_meme(shared, subject, body, written)
-        return Response(rendered.data, media_type=MEDIA_TYPES[FORMATS[body.format]])
+        return Response(rendered.data, headers=rendered.headers, media_type=MEDIA_TYPES[FORMATS[body.format]])
     return await describe_memes(shared, shared.base_url(request), subject, body, written)
 
 

@@ -116,7 +116,9 @@ def test_text_that_does_not_fit_is_reported(client: TestClient) -> None:
     answer = client.get(f"/images/drake/{'long_words_' * 17}x/short.png?box=9,9,30,12")
     assert answer.status_code == 200
     assert answer.headers["x-text-cut"] == "1"
-    assert "x-text-cut" not in client.get("/images/drake/short/short.png").headers
+    told = client.get("/images/drake/a\ue123/short.png").headers
+    assert ("x-text-cut" in told, told["x-text-missing"]) == (False, "U+E123")
+    assert not {"x-text-cut", "x-text-missing"} & set(client.get("/images/drake/short/short.png").headers)
 
 
 def test_programs_get_errors_as_problems_and_browsers_as_pictures(client: TestClient) -> None:
