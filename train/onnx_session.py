@@ -12,7 +12,7 @@ class OnnxNetwork:
     """A network from a file of `memeloom export-model --format onnx`.
 
     input_shapes: of its inputs; None for a dimension of any size.
-    Raises MissingExtra: ONNX Runtime is not installed. ValueError: the file is no network.
+    Raises MissingExtra: ONNX Runtime is not installed. ValueError: the file is not an ONNX network.
     """
 
     def __init__(self, path: Path) -> None:

@@ -3,6 +3,7 @@
 | kind | opened from | runs on |
 | --- | --- | --- |
 | causal | a model folder, or an ONNX export | NumPy |
+| ngram | a model folder | NumPy |
 | show-and-tell, convnet | an ONNX export | ONNX Runtime |
 | any | another model folder | Keras |
 
@@ -12,16 +13,18 @@ several processes, open the folder once each.
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.train.contract import CaptionWriter, KindName
 from memeloom.train.model_folder import CARD, NotAModel, check_files, load_model, read_card, read_templates
-from memeloom.train.runtime_folder import RuntimeParts
+from memeloom.train.runtime_folder import ENCODER, RuntimeParts
 
 # The manifest of an export, which `memeloom.train.export` writes.
 EXPORT, EXPORT_KIND, EXPORT_VERSION = "export.json", "memeloom export", 1
@@ -29,12 +32,13 @@ EXPORT, EXPORT_KIND, EXPORT_VERSION = "export.json", "memeloom export", 1
 _RUNTIMES: Final[Mapping[KindName, str]] = MappingProxyType({
     "causal": "memeloom.train.causal.runtime",
     "convnet": "memeloom.train.convnet.runtime",
+    "ngram": "memeloom.train.ngram.model",
     "show-and-tell": "memeloom.train.show_and_tell.runtime",
 })  # fmt: skip
-# The network of pictures of an export.
-ENCODER = "encoder.onnx"
-# How often a model that is replaced while it is opened is opened again.
-_ATTEMPTS = 3
+# How often a model that is replaced while it is read is read again, and the seconds to wait while it has no card.
+_ATTEMPTS, _PAUSE = 3, 0.05
+
+T = TypeVar("T")
 
 
 def open_captioner(folder: Path, progress: Progress = SILENT) -> CaptionWriter:
@@ -46,24 +50,33 @@ def open_captioner(folder: Path, progress: Progress = SILENT) -> CaptionWriter:
         NotAModel: there is none, it is of another version, or a file is missing or altered.
         ConfigError, MissingExtra: a package is not installed, or Keras's backend is unknown.
     """
-    for attempt in range(_ATTEMPTS):
-        version = model_version(folder)
-        try:
-            writer = _opened(folder, progress)
-            if model_version(folder) == version:
-                return writer
-        except NotAModel:
-            if attempt == _ATTEMPTS - 1 or not _was_replaced(folder, version):
-                raise
-    raise NotAModel(f"{folder}: the model is replaced again and again; try again when its training has ended")
+    return _of_one_model(folder, lambda: _opened(folder, progress))
 
 
 def has_runtime(folder: Path) -> bool:
-    """Return True if the model in `folder` is opened without Keras; False also if there is none."""
-    try:
-        return _runtime(_read(folder)) is not None
-    except NotAModel:
-        return False
+    """Return True if the model in `folder` is opened without Keras.
+
+    Raises:
+        NotAModel: there is none, its card or `export.json` cannot be read, or it is an export for other programs.
+    """
+    return _of_one_model(folder, lambda: _runtime(_read(folder)) is not None)
+
+
+def _of_one_model(folder: Path, read: Callable[[], T]) -> T:
+    """Return what `read` returns; call it again if the model was replaced meanwhile."""
+    for left in reversed(range(_ATTEMPTS)):
+        version = None
+        try:
+            version = model_version(folder)
+            found = read()
+            if model_version(folder) == version:
+                return found
+        except NotAModel:
+            if not left or not (version is None or _was_replaced(folder, version)):
+                raise
+        if version is None:
+            time.sleep(_PAUSE)
+    raise NotAModel(f"{folder}: the model is replaced again and again; try again when its training has ended")
 
 
 def model_version(folder: Path) -> str:
@@ -92,29 +105,36 @@ def _opened(folder: Path, progress: Progress) -> CaptionWriter:
     source = _read(folder)
     runtime = _runtime(source)
     if runtime is None:
-        if source.export:
-            raise NotAModel(
-                f"{folder}: an export of {source.kind} as {source.export}, which is for other programs; name the "
-                "model's own folder, or an export as onnx"
-            )
         return load_model(folder, progress)
     used = {name: sha256 for name, sha256 in source.files.items() if _is_used(name, runtime.NEEDS)}
     check_files(folder, used, EXPORT if source.export else CARD)
     try:
         parts = RuntimeParts(folder, source.settings, source.files, read_templates(folder))
         return cast("CaptionWriter", runtime.open_runtime(parts))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError) as error:
+    except MemeloomError:
+        raise
+    except Exception as error:
+        # The files are untrusted, and NumPy, zipfile and the kinds may raise anything.
         raise NotAModel(
             f"{folder}: the model cannot be read ({str(error) or type(error).__name__}); train again"
         ) from error
 
 
 def _runtime(source: _Source) -> Any:
-    """Return the module of the kind's runtime if the folder has all that it needs, else None."""
-    if source.kind not in _RUNTIMES:
-        return None
-    module = import_module(_RUNTIMES[source.kind])
-    return module if set(module.NEEDS) <= set(source.files) else None
+    """Return the module of the kind's runtime, or None if the kind has none or the model folder lacks what it needs.
+
+    Raises:
+        NotAModel: an export that only other programs open.
+    """
+    module = import_module(_RUNTIMES[source.kind]) if source.kind in _RUNTIMES else None
+    if module is not None and set(module.NEEDS) <= set(source.files):
+        return module
+    if source.export:
+        raise NotAModel(
+            f"{source.folder}: an export of {source.kind} as {source.export}, which is for other programs; name the "
+            "model's own folder, or an export as onnx"
+        )
+    return None
 
 
 def _is_used(name: str, needed: Collection[str]) -> bool:
@@ -136,12 +156,17 @@ def _read_export(folder: Path) -> _Source:
         about = json.loads(_card_bytes(folder))
         if about["kind"] != EXPORT_KIND or about["version"] != EXPORT_VERSION:
             raise NotAModel(f"{path}: not a memeloom export of version {EXPORT_VERSION}; export the model again")
-        source = _Source(folder, about["model"], about["settings"], about["files"], about["format"])
-        outside = [name for name in source.files if PurePosixPath(name).is_absolute() or ".." in Path(name).parts]
+        kind = cast("KindName", str(about["model"]))
+        source = _Source(folder, kind, dict(about["settings"]), dict(about["files"]), str(about["format"]))
+        outside = [
+            name
+            for name in source.files
+            if PurePosixPath(name).is_absolute() or ".." in Path(name).parts or "\0" in name
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NotAModel(f"{path}: cannot be read ({error}); export the model again") from error
     if outside:
-        raise NotAModel(f"{path}: {outside[0]!r} is no file of this folder; export the model again")
+        raise NotAModel(f"{path}: {outside[0]!r} is not a file name in this folder; export the model again")
     return source
 
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from memeloom.dataset.manifest import DatasetTemplate
 
+# The network of pictures of an export.
+ENCODER = "encoder.onnx"
 _ARRAY, _ARRAYS = ".npy", ".npz"
 
 
@@ -26,7 +28,8 @@ class RuntimeParts:
         """Return what the file `name` holds, in memory: a mapped file that is written over would kill the process.
 
         Raises:
-            KeyError: the model has no such file. OSError, ValueError: it cannot be read.
+            KeyError: the model has no such file.
+            Exception: it is damaged; NumPy, zipfile and json have many.
         """
         if name not in self.files:
             raise KeyError(name)
@@ -40,6 +43,7 @@ def read_content(path: Path) -> Any:
         with path.open("rb") as stream:
             return np.lib.format.read_array(stream, allow_pickle=False)
     if path.suffix == _ARRAYS:
-        with np.load(path, allow_pickle=False) as arrays:
+        # `np.load` would leave the file of a broken archive open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             return dict(arrays)
     return json.loads(path.read_text(encoding="utf-8"))

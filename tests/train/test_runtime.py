@@ -1,9 +1,11 @@
 """Models that write without TensorFlow: the same probabilities as Keras, and nothing heavy imported."""
 
+import io
 import json
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,11 +14,14 @@ import numpy as np
 import pytest
 
 from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import file_sha256
 from memeloom.train.contract import Captioner, CaptionWriter, Prompt
 from memeloom.train.export import export_model
 from memeloom.train.generate import generate_captions
 from memeloom.train.model_folder import CARD, NotAModel, check_files, load_model
-from memeloom.train.runtime import has_runtime, model_version, open_captioner
+from memeloom.train.pictures.runtime import RuntimeEncoder
+from memeloom.train.runtime import EXPORT, EXPORT_KIND, EXPORT_VERSION, has_runtime, model_version, open_captioner
+from memeloom.train.runtime_folder import ENCODER, RuntimeParts
 from tests.train.picture_dataset import drawn, train_on_pictures
 
 Toy: TypeAlias = Callable[..., Config]
@@ -140,6 +145,11 @@ def test_models_that_use_pictures_give_the_probabilities_of_keras(pictured: Any,
     check_equal_decoding(keras, open_captioner(tmp_path / "served"), prompts)
 
 
+def export_card(**changes: Any) -> str:
+    about = {"model": "causal", "settings": {}, "files": {}, "format": "onnx"}
+    return json.dumps({"kind": EXPORT_KIND, "version": EXPORT_VERSION, **about, **changes})
+
+
 # Writes with the model of argv and prints what it has imported.
 WRITES = """
 import sys
@@ -180,8 +190,61 @@ def test_a_folder_without_arrays_is_opened_by_keras_and_exported_for_the_runtime
     assert has_runtime(tmp_path / "served")
     export_model(folder, tmp_path / "other", "saved-model")
     assert not (tmp_path / "other" / "table.npy").exists()
-    with pytest.raises(NotAModel, match=r"other: an export of causal as saved-model, which is for other programs"):
-        open_captioner(tmp_path / "other")
+    generate = trained_causal.generate.model_copy(update={"model": str(tmp_path / "other")})
+    for use in (open_captioner, lambda _: generate_captions(trained_causal.model_copy(update={"generate": generate}))):
+        with pytest.raises(NotAModel, match=r"other: an export of causal as saved-model, which is for other programs"):
+            use(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", r"export\.json: cannot be read \(.*\); export the model again"),
+        ("{}", r"export\.json: cannot be read \('kind'\); export"),
+        (json.dumps({"kind": EXPORT_KIND, "version": 0}), r"not a memeloom export of version"),
+        (export_card(files={"../a": ""}), r"'\.\./a' is not a file name in this folder; export"),
+        (export_card(files={"a\0": ""}), r"is not a file name in this folder; export"),
+        (export_card(model=["causal"]), r"is for other programs"),
+        (export_card(files=5), r"export\.json: cannot be read"),
+    ],
+)
+def test_a_broken_export_is_named(toy: Toy, tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / EXPORT).write_text(content)
+    config = toy(tmp_path)
+    generate = config.generate.model_copy(update={"model": str(tmp_path)})
+    for use in (open_captioner, lambda _: generate_captions(config.model_copy(update={"generate": generate}))):
+        with pytest.raises(NotAModel, match=said):
+            use(tmp_path)
+
+
+def test_an_encoder_of_a_removed_or_replaced_model_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    path, pixels = tmp_path / ENCODER, np.zeros((8, 8, 3), np.uint8)
+    path.write_bytes(b"no network")
+    for sha256, said in ((file_sha256(path), "cannot be read"), ("0" * 64, "of another model; open the model again")):
+        encoder = RuntimeEncoder(RuntimeParts(tmp_path, {}, {ENCODER: sha256}, ()), 4)
+        with pytest.raises(NotAModel, match=rf"encoder\.onnx: .*{said}"):
+            encoder.vectors([pixels])
+    path.unlink()
+    with pytest.raises(NotAModel, match=r"encoder\.onnx: missing, or of another model"):
+        encoder.vectors([pixels])
+
+
+def test_unreadable_arrays_with_a_valid_sha256_are_refused(trained_causal: Config, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(trained_causal.train.output, tmp_path / "model"))
+    whole, packed = (folder / "weights.npz").read_bytes(), io.BytesIO()
+    np.savez_compressed(packed, leave=np.random.default_rng(1).random(99))
+    cut = bytearray(packed.getvalue())
+    cut[120:140] = b"\xff" * 20
+    headless = bytearray(whole)
+    headless[-4:] = b"\xff" * 4
+    for content in (whole[:-8], bytes(headless), bytes(cut), b""):
+        (folder / "weights.npz").write_bytes(content)
+        card = json.loads((folder / CARD).read_text())
+        card["files"]["weights.npz"] = file_sha256(folder / "weights.npz")
+        (folder / CARD).write_text(json.dumps(card))
+        with pytest.raises(NotAModel, match=r"the model cannot be read \(.+\); train again"):
+            open_captioner(folder)
 
 
 def damage(path: Path) -> None:
@@ -225,3 +288,12 @@ def test_a_model_replaced_while_it_is_opened_is_opened_again(
     monkeypatch.setattr("memeloom.train.runtime.check_files", replaced_once)
     assert open_captioner(folder).kind == "causal"
     assert json.loads((folder / CARD).read_text())["parameters"] == 0
+
+
+def test_a_model_without_a_card_for_a_moment_is_opened(trained_causal: Config, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(trained_causal.train.output, tmp_path / "model"))
+    (folder / CARD).rename(folder / "moved")
+    renamed = threading.Timer(0.02, (folder / "moved").rename, [folder / CARD])
+    renamed.start()
+    assert has_runtime(folder)
+    renamed.join()

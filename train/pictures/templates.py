@@ -36,13 +36,14 @@ class TemplatePictures(Generic[E]):
         if vectors.shape != (len(templates), encoder.size):
             raise ValueError("its parts do not fit together")
         self.encoder, self.vectors = encoder, vectors
+        self._mean = vectors.mean(axis=0)
         self._rows = {template.id: row for row, template in enumerate(templates)}
 
     def of_templates(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """Return the vectors of templates by row, (rows, size); the mean for unknown rows."""
         known = (rows >= 0) & (rows < len(self.vectors))
         found: NDArray[np.float32] = self.vectors[np.where(known, rows, 0)]
-        found[~known] = self.vectors.mean(axis=0)
+        found[~known] = self._mean
         return found
 
     def of_prompts(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:

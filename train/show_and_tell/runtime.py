@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from memeloom.train.characters import Alphabet
 from memeloom.train.onnx_session import OnnxNetwork
-from memeloom.train.pictures.runtime import ONNX, RuntimeEncoder
+from memeloom.train.pictures.runtime import RuntimeEncoder
 from memeloom.train.pictures.templates import TemplatePictures
-from memeloom.train.runtime_folder import RuntimeParts
+from memeloom.train.runtime_folder import ENCODER, RuntimeParts
 from memeloom.train.show_and_tell.decoding import CHARACTERS, PICTURES, WORDS, DecoderSteps, ShowAndTellWriter
 from memeloom.train.show_and_tell.words import Words
 
 _DECODER = "decoder.onnx"
-NEEDS: Final = (_DECODER, ONNX, WORDS, CHARACTERS, PICTURES)
+NEEDS: Final = (_DECODER, ENCODER, WORDS, CHARACTERS, PICTURES)
 
 
 def open_runtime(parts: RuntimeParts) -> ShowAndTellWriter:
