@@ -10,6 +10,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.templates.colours import hex_colour
 
 MOST_BOXES: Final = 50
+_LARGEST_NUMBER: Final = 1e15
 _PLACE: Final = ("x", "y", "width", "height", "angle")
 
 Share = Annotated[float, Field(ge=-1, le=2)]
@@ -68,6 +69,16 @@ class BoxFacts(BaseModel):
         )
         place = {name: getattr(self, name) for name in (*_PLACE, "start", "stop")}
         return TemplateBox(**place, style=style)
+
+
+def plain_text(value: object) -> str | None:
+    """Return a text or number of YAML as text; None for anything else.
+
+    A few hundred bytes of YAML may hold a list that is gigabytes long when it is printed, or a number that is.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST_NUMBER:
+        return str(value)
+    return value if isinstance(value, str) else None
 
 
 def read_box(facts: Mapping[str, Any], where: str) -> TemplateBox:

@@ -17,7 +17,7 @@ from memeloom.catalog.records import Image, Template
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Config
-from memeloom.templates.box_facts import read_boxes
+from memeloom.templates.box_facts import plain_text, read_boxes
 from memeloom.templates.memegen_config import SOURCE, memegen_boxes
 from memeloom.templates.moving import with_frames
 
@@ -26,6 +26,7 @@ _CONFIG: Final = "config.yml"
 # A moving picture first: a still of it is its first frame.
 _PICTURES: Final = tuple(f"default.{ending}" for ending in ("gif", "webp", "png", "jpg", "jpeg"))
 _LONGEST_FILE: Final = 4_000_000  # bytes of YAML
+_LONGEST_REASON: Final = 300
 _KEYS: Final = ("id", "name", "picture", "names", "boxes", "example")
 
 
@@ -68,7 +69,7 @@ def import_templates(config: Config, path: Path) -> Imported:
             try:
                 template = _template(entry, config, documents, blobs)
             except (ConfigError, BadImage) as error:
-                done.skipped[entry.name] = str(error)
+                done.skipped[entry.name] = str(error)[:_LONGEST_REASON]
                 continue
             known = documents.get_template(template.id)
             changed = documents.upsert_templates([template])
@@ -105,8 +106,8 @@ def _own(path: Path) -> Iterator[_Entry]:
         name = f"template {number}"
         if isinstance(facts, Mapping):
             picture = facts.get("picture")
-            name = str(facts.get("id", name))
-            yield _Entry(name, path.parent, facts, None if picture is None else str(picture), memegen=False)
+            name = (plain_text(facts.get("id")) or name)[:100]
+            yield _Entry(name, path.parent, facts, plain_text(picture), memegen=False)
         else:
             yield _Entry(name, path.parent, {}, None, memegen=False)
 
@@ -183,7 +184,7 @@ def _read(root: Path, name: str, most: int) -> bytes:
 
 
 def _text(value: object, key: str) -> str:
-    text = " ".join(str(value).split()) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    text = " ".join((plain_text(value) or "").split())
     if not text or len(text) > 200 or not text.isprintable():
         raise ConfigError(f"{key}: not a text of up to 200 characters")
     return text
@@ -194,4 +195,7 @@ def _texts(value: object, key: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, list) or len(value) > 50:
         raise ConfigError(f"{key}: not a list of up to 50 texts")
-    return tuple(str(each)[:1000] for each in value if each is not None)
+    texts = [plain_text(each) for each in value if each is not None]
+    if None in texts:
+        raise ConfigError(f"{key}: not a list of texts")
+    return tuple(text[:1000] for text in texts if text is not None)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from memeloom.catalog.records import Align, TemplateBox, TextStyle
 from memeloom.configs.errors import ConfigError
-from memeloom.templates.box_facts import MOST_BOXES
+from memeloom.templates.box_facts import MOST_BOXES, plain_text
 from memeloom.templates.colours import hex_colour
 
 SOURCE: Final = "memegen"
@@ -31,32 +31,30 @@ def memegen_boxes(config: Mapping[str, Any], size: tuple[int, int], where: str) 
         raise ConfigError(f"{where}: text: not a list of at most {MOST_BOXES} mappings")
     try:
         return tuple(_box(text, size) for text in texts)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise ConfigError(f"{where}: text: {error}") from None
 
 
 def _box(text: Mapping[str, Any], size: tuple[int, int]) -> TemplateBox:
-    width, height = float(text.get("scale_x", 1.0)), float(text.get("scale_y", 0.2))
-    left, top = float(text.get("anchor_x", 0.0)), float(text.get("anchor_y", 0.0))
-    angle = float(text.get("angle") or 0.0)
-    if not all(abs(number) <= 2 for number in (width, height, left, top)) or min(width, height) <= 0:
-        raise ValueError(f"anchors and scales are fractions of the picture: {dict(text)}")
+    width, height = _number(text, "scale_x", 1.0), _number(text, "scale_y", 0.2)
+    left, top = _number(text, "anchor_x", 0.0), _number(text, "anchor_y", 0.0)
+    angle = _number(text, "angle", 0.0, most=360)
+    if min(width, height) <= 0:
+        raise ValueError("scale_x and scale_y are above 0")
     # memegen turns the text, and places the upper left corner of what it then covers.
     turn, wide, tall = radians(angle), width * size[0], height * size[1]
     covered = abs(wide * cos(turn)) + abs(tall * sin(turn)), abs(wide * sin(turn)) + abs(tall * cos(turn))
     x = left + (covered[0] - wide) / 2 / size[0]
     y = top + (covered[1] - tall) / 2 / size[1]
-    return TemplateBox(
-        x=x, y=y, width=width, height=height, angle=-angle, style=_style(text),
-        start=min(max(float(text.get("start", 0.0)), 0.0), 1.0), stop=min(max(float(text.get("stop", 1.0)), 0.0), 1.0),
-    )  # fmt: skip
+    start, stop = (min(max(_number(text, *each), 0.0), 1.0) for each in (("start", 0.0), ("stop", 1.0)))
+    return TemplateBox(x=x, y=y, width=width, height=height, angle=-angle, style=_style(text), start=start, stop=stop)
 
 
 def _style(text: Mapping[str, Any]) -> TextStyle:
-    letters = str(text.get("style", "upper"))
-    colour = hex_colour(str(text.get("color", "white")))
-    font = str(text.get("font") or _DEFAULT_FONT)
-    asked = str(text.get("align", "center"))
+    letters = _word(text, "style", "upper")
+    colour = hex_colour(_word(text, "color", "white"))
+    font = _word(text, "font", _DEFAULT_FONT)
+    asked = _word(text, "align", "center")
     align: Align = "left" if asked == "left" else "right" if asked == "right" else "center"
     return TextStyle(
         colour=colour,
@@ -66,3 +64,21 @@ def _style(text: Mapping[str, Any]) -> TextStyle:
         align=align,
         font=None if font == _DEFAULT_FONT else font,
     )
+
+
+def _number(text: Mapping[str, Any], key: str, default: float, *, most: float = 2) -> float:
+    """Return a number of a text. Raises ValueError, which shows no value: one of a few bytes of YAML may be huge."""
+    value = text.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= most:
+        raise ValueError(f"{key}: not a number from -{most:g} to {most:g}")
+    return float(value)
+
+
+def _word(text: Mapping[str, Any], key: str, default: str) -> str:
+    value = text.get(key) or default
+    word = plain_text(value)
+    if word is None:
+        raise ValueError(f"{key}: not a text")
+    return word[:100]

@@ -1,5 +1,6 @@
 """Templates come in from memegen's folders and from our own YAML, with text boxes; what cannot be read is named."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -157,14 +158,32 @@ def test_a_moving_picture_that_the_server_cannot_draw_on_is_skipped(
     ("text", "reason"),
     [
         ("upper", "not a list"),
-        ([{"scale_x": 0}], "fractions of the picture"),
-        ([{"anchor_x": "left"}], "could not convert"),
+        ([{"scale_x": 0}], "above 0"),
+        ([{"anchor_x": "left"}], "anchor_x: not a number from -2 to 2"),
+        ([{"anchor_y": float("nan")}], "anchor_y: not a number"),
+        ([{"angle": float("nan")}], "angle: not a number"),
+        ([{"start": float("inf")}], "start: not a number"),
+        ([{"font": ["thin"]}], "font: not a text"),
         ([{"color": "reddish"}], "no such colour"),
     ],
 )
 def test_a_broken_config_of_memegen_is_skipped(config: Config, tmp_path: Path, text: object, reason: str) -> None:
     done = import_templates(config, memegen(tmp_path / "all", "bad", text=text))
     assert reason in done.skipped["bad"]
+    assert "\n" not in done.skipped["bad"]
+
+
+@pytest.mark.parametrize("key", ["name", "keywords", "example", "text", "font"])
+def test_a_small_file_that_is_huge_when_printed_is_refused_at_once(config: Config, tmp_path: Path, key: str) -> None:
+    """Each level names the one before nine times: printed, eight levels are a third of a gigabyte."""
+    levels = ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))]
+    used = {"text": "text: [{anchor_x: *a8}]", "font": "text: [{font: *a8}]"}.get(key, f"{key}: [*a8]")
+    folder = memegen(tmp_path / "all", "bomb")
+    (folder / "bomb" / "config.yml").write_text("\n".join([*levels, used]))
+    started = time.process_time()
+    done = import_templates(config, folder)
+    assert time.process_time() - started < 1
+    assert len(done.skipped["bomb"]) < 100
 
 
 @pytest.mark.parametrize("content", ["templates: [", "[]", "templates: {}", "&a [*a]", "\x00"])
