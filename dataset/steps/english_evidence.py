@@ -33,12 +33,17 @@ _ALSO_ELSEWHERE = """
 """
 _SHARED: Final = frozenset(_ALSO_ELSEWHERE.split())
 _ENGLISH: Final = frozenset(COMMON_WORDS) - _SHARED
-# Words that English took over, and names, with accents that are often left out.
+# Names, and words of no other candidate, with accents that are often left out.
+_NAMES = """
+    beyonce bjork chloe citroen dazs doppelganger haagen hermes jalapeno jalapenos lancome loreal moet motley nestle
+    pokedex pokemon pokemons renee smorgasbord zoe
+"""
+NAMES: Final = frozenset(_NAMES.split())
+# Words that English took over, with accents; other candidates have them too.
 _BORROWED = """
-    applique beyonce blase bjork brulee cafe cafes chloe citroen cliche cliches creme crepe crepes decor deja dazs
-    doppelganger entree entrees expose facade fiance fiancee fiances haagen hermes jalapeno jalapenos lancome loreal
-    manana matinee moet motley naive naivete negligee nestle ole passe pate pinata pinatas pokedex pokemon pokemons
-    protege puree renee resume resumes rose saute seance senor senorita smorgasbord soiree touche uber voila zoe
+    applique blase brulee cafe cafes cliche cliches creme crepe crepes decor deja entree entrees expose facade fiance
+    fiancee fiances manana matinee naive naivete negligee ole passe pate pinata pinatas protege puree resume resumes
+    rose saute seance senor senorita soiree touche uber voila
 """
 BORROWED: Final = frozenset(_BORROWED.split())
 
@@ -67,10 +72,28 @@ def balance(words: Collection[str]) -> float:
 
 
 def is_short_english(words: Collection[str]) -> bool:
-    """Return True for a few different words of which one is English and none foreign, such as "ghetto lorax"."""
-    if len(words) > _SHORT or not FOREIGN_WORDS.isdisjoint(words):
-        return False
-    return not (_rarer_words().isdisjoint(words) and BORROWED.isdisjoint(words))
+    """Return True for a few different words, at least half of them English and none foreign, as in "ghetto lorax"."""
+    english, unknown, foreign = _counts(words)
+    return len(words) <= _SHORT and not foreign and english >= max(unknown, 1)
+
+
+def is_short_foreign(words: Collection[str]) -> bool:
+    """Return True for a few different words with as many foreign as English ones, such as "tengo homework"."""
+    english, _, foreign = _counts(words)
+    return len(words) <= _SHORT and foreign >= max(english, 1)
+
+
+def is_mostly_english(words: Collection[str]) -> bool:
+    """Return True if at least half of some words occur in English, and none is foreign."""
+    _, unknown, foreign = _counts(words)
+    return not foreign and 2 * unknown <= len(words)
+
+
+def _counts(words: Collection[str]) -> tuple[int, int, int]:
+    """Return how many words are English, unknown, and foreign."""
+    english = sum(word in _ENGLISH or word in _rarer_words() or word in NAMES for word in words)
+    foreign = sum(word in FOREIGN_WORDS and word not in _SHARED for word in words)
+    return english, sum(word not in _SHARED for word in words) - english - foreign, foreign
 
 
 @cache

@@ -16,7 +16,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.dataset.steps.batch import Batch, PrefilteredStep
 from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
 from memeloom.dataset.steps.detector import KNOWN, Detector
-from memeloom.dataset.steps.english_evidence import WORD, balance, is_short_english
+from memeloom.dataset.steps.english_evidence import WORD, balance, is_short_english, is_short_foreign
 from memeloom.engine.steps import Drop, Keep
 
 # Candidates besides the wanted languages. Given all its languages, a detector takes short English captions for
@@ -26,6 +26,8 @@ _CANDIDATES: Final = ("de", "en", "es", "fr", "id", "it", "nl", "pl", "pt", "ru"
 _WANTED_SHARE: Final = 0.99
 # Evidence above the threshold that no detector outweighs on short texts: 252,000 captions gave the same without it.
 _PLAIN: Final = 1.0
+# Evidence against English that no detector outweighs.
+_CERTAIN: Final = 50.0
 # Least probability of a language that a detector omits or rates lower.
 _LEAST: Final = {"py3langid": 1e-9, "langdetect": 3e-3}
 # Noise has no language, but detectors name one: a letter three times in a row, few letters, no vowel, no end.
@@ -70,6 +72,8 @@ def require_language(languages: Sequence[str], detector: str, threshold: float) 
             return None
         different = {*words}
         evidence = balance(different)
+        if plain < math.inf and is_short_foreign(different):
+            return -_CERTAIN
         return None if evidence >= plain or (plain < math.inf and is_short_english(different)) else evidence
 
     def is_wanted(text: str, evidence: float) -> bool:

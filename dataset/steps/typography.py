@@ -1,9 +1,9 @@
 """Write typographic characters in ASCII, as a keyboard types them: quotes, dashes, ellipses, spaces, full-width forms.
 
 Four of five captions that are not ASCII are plain English from a phone or an editor that replaces what is typed.
-Currencies, emoji and other scripts have no such form and are left alone. Accents go from words that English took over
-("café", "jalapeños"), and in captions that are English without those words ("this is Jürgen"); elsewhere they stay, as
-they tell other languages.
+Currencies, emoji and other scripts have no such form and are left alone. Accents go from names ("Pokémon"), from words
+that English took over ("café") unless the words beside them are foreign ("que rico café"), and in captions that are
+English without those words ("this is Jürgen"). Elsewhere they stay, as they tell other languages.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from memeloom.dataset.steps.batch import PrefilteredStep, search_pattern
 from memeloom.dataset.steps.caption import Caption, Outcome, Step, keep
-from memeloom.dataset.steps.english_evidence import BORROWED, WORD, balance
+from memeloom.dataset.steps.english_evidence import BORROWED, NAMES, WORD, balance, is_mostly_english
 from memeloom.engine.steps import Keep
 
 _TYPED: Final = {
@@ -72,7 +72,11 @@ def without_accents(boxes: Sequence[str]) -> Sequence[str]:
     words = {*_LETTERS.findall(text.lower())}
     accented = {word for word in words if _ACCENTED.search(word)}
     rest = {*WORD.findall(text.lower())} - accented
-    if all(_bare(word) in BORROWED for word in accented) or (len(accented) <= len(rest) and balance(rest) >= _ENGLISH):
+    borrowed = {word for word in accented if _bare(word) in BORROWED}
+    unknown = {word for word in accented - borrowed if _bare(word) not in NAMES}
+    if (not unknown and (not borrowed or is_mostly_english(rest))) or (
+        len(accented) <= len(rest) and balance(rest) >= _ENGLISH
+    ):
         return [_bare(box) for box in boxes]
     return boxes
 

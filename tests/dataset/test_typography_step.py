@@ -2,9 +2,12 @@
 
 import pytest
 
+from memeloom.configs.schema import Dataset
 from memeloom.dataset.steps.batch import apply_to_batch
 from memeloom.dataset.steps.caption import Caption
+from memeloom.dataset.steps.registry import build_steps
 from memeloom.dataset.steps.typography import plain_typography, write_ascii
+from memeloom.engine.steps import Drop
 
 
 def caption(*boxes: str) -> Caption:
@@ -48,6 +51,7 @@ def test_captions_that_may_have_any_character_keep_them() -> None:
     ("boxes", "plain"),
     [
         (("CAFÉ",), ("CAFE",)),
+        (("POKÉMON", "PIKACHU"), ("POKEMON", "PIKACHU")),
         (("Jalapeños", "so naïve, déjà vu"), ("Jalapenos", "so naive, deja vu")),
         (("THIS IS", "JÜRGEN"), ("THIS IS", "JURGEN")),
         (("re\u0301sume\u0301",), ("resume",)),
@@ -57,6 +61,20 @@ def test_captions_that_may_have_any_character_keep_them() -> None:
 def test_english_captions_lose_their_accents(boxes: tuple[str, ...], plain: tuple[str, ...]) -> None:
     [kept] = apply_to_batch([plain_typography("ascii")], [caption(*boxes)])
     assert kept == caption(*plain)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "feliz mañana señorita", "hasta mañana amigo", "hola señorita", "vamos señor", "que rico café", "tomando café",
+        "le café noir", "pour moi résumé",
+    ],
+)  # fmt: skip
+def test_short_foreign_captions_with_words_that_english_took_over_are_dropped(settings: Dataset, text: str) -> None:
+    steps = build_steps(settings)
+    bare = text.translate(str.maketrans("ñéó", "neo"))
+    for written, reason in ((text, "characters"), (text.upper(), "characters"), (bare, "language")):
+        assert apply_to_batch(steps, [caption(written)]) == [Drop(reason)]
 
 
 @pytest.mark.parametrize(
