@@ -173,6 +173,17 @@ def test_captions_longer_than_the_window_are_written_and_scored(model: HubCaptio
     assert np.isfinite(judged.log_likelihood).all()
 
 
+@pytest.mark.parametrize("family", ["tiny", SEEING], indirect=True)
+@pytest.mark.parametrize("letter", ["猫", "🐸"])
+def test_a_long_name_in_many_tokens_leaves_room_for_a_caption(model: HubCaptioner, letter: str) -> None:
+    new = model.templates[0].model_copy(update={"id": "new", "name": letter * 80})
+    state = model.start_decoding([Prompt(new), Prompt(new, model.normalize("wow"))])
+    for _ in range(model.window):
+        assert np.exp(state.log_probs()).sum(axis=1) == pytest.approx(1, abs=1e-4)
+        state.append(np.array([3, 3]))
+    assert len(model.tokens.shortened(letter * 80, 30)) > 0
+
+
 @pytest.mark.parametrize("family", [LORA], indirect=True)
 def test_adapters_alone_are_trained_and_kept_in_checkpoints(trained: Config, model: HubCaptioner, toy: Toy) -> None:
     preset = keras_hub.models.CausalLM.from_preset(trained.train.hub.preset)

@@ -68,6 +68,7 @@ class HubCaptioner:
         self.boxes_closed = (writable == tokens.close).astype(np.int64)
         self.boxes_closed[writable == tokens.end] = ALL_BOXES
         self._known = {template.id for template in templates}
+        self._names = {template.name for template in templates}
         self._decoder = Decoder(network, writable)
         self._compiled_score = compiled(self._score_batch, variables=network.variables, xla=ACCELERATED)
         self._longest_prompt = tokens.longest_prompt([None, *(template.name for template in templates)])
@@ -136,10 +137,14 @@ class HubCaptioner:
         if self.images is not None:
             pictures = np.stack([self.images.of(prompt.template.id, prompt.picture) for prompt in prompts])
         names = [
-            prompt.template.name if prompt.picture is None or prompt.template.id in self._known else None
+            self._name(prompt.template.name) if prompt.picture is None or prompt.template.id in self._known else None
             for prompt in prompts
         ]
         return self.tokens.prompts(names, pictures, width)
+
+    def _name(self, name: str) -> str:
+        """Return `name`, shortened if it is new and leaves no room for a caption."""
+        return name if name in self._names else self.tokens.shortened(name, self.window - _LEAST_ROOM)
 
     def _score_batch(self, inputs: Any, labels: Any, weights: Any) -> Any:
         """Return log-likelihood, tokens and correct predictions of each row, (rows, 3)."""

@@ -106,6 +106,13 @@ class Tokens:
         tokens = self._tokenizer.tokenize([self._prompt(name) for name in names])
         return 1 + self.picture_tokens + max(map(len, tokens))
 
+    def shortened(self, name: str, most: int) -> str:
+        """Return the beginning of `name` that makes a prompt of at most `most` tokens."""
+        short = name[:_NAME_CHARACTERS]
+        while short and self.longest_prompt([short]) > most:
+            short = short[: len(short) - 1 - len(short) // 8]
+        return short
+
     def prompts(self, names: Sequence[str | None], pictures: NDArray[np.uint8] | None, width: int) -> Inputs:
         """Return the model's inputs for prompts, `width` tokens wide, each by its name in the model, (rows, …).
 
