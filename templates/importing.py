@@ -18,6 +18,7 @@ from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Config
 from memeloom.templates.box_facts import plain_text, read_boxes
+from memeloom.templates.counterparts import Counterparts, combined
 from memeloom.templates.memegen_config import SOURCE, memegen_boxes
 from memeloom.templates.moving import with_frames
 
@@ -32,7 +33,12 @@ _KEYS: Final = ("id", "name", "picture", "names", "boxes", "example")
 
 @dataclass
 class Imported:
-    """What an import did: numbers of templates that are new, changed, and as they were; reasons of those skipped."""
+    """What an import did.
+
+    Attributes:
+        counts: numbers of templates that are ``new``, ``matched`` with one of the catalog, ``changed``, ``unchanged``.
+        skipped: reasons of those skipped.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -52,7 +58,8 @@ class _Entry:
 def import_templates(config: Config, path: Path) -> Imported:
     """Import the templates of a folder, or of a YAML file. Their text boxes win over a site's and over learned ones.
 
-    A template with the id of one in the catalog is merged into it. One that cannot be read is skipped.
+    A template with the id of one in the catalog is merged into it. One of memegen's that the catalog knows under another
+    id states the boxes of that one, and is found by both ids. One that cannot be read is skipped.
 
     Args:
         config: where the catalog is, and the limits for pictures.
@@ -65,6 +72,7 @@ def import_templates(config: Config, path: Path) -> Imported:
     entries = list(_entries(path))
     done = Imported()
     with closing(open_documents(config.store)) as documents, closing(open_blobs(config.store)) as blobs:
+        counterparts = Counterparts(documents.templates(), SOURCE)
         for entry in entries:
             try:
                 template = _template(entry, config, documents, blobs)
@@ -72,8 +80,11 @@ def import_templates(config: Config, path: Path) -> Imported:
                 done.skipped[entry.name] = str(error)[:_LONGEST_REASON]
                 continue
             known = documents.get_template(template.id)
-            changed = documents.upsert_templates([template])
-            done.counts["new" if known is None else "changed" if changed else "unchanged"] += 1
+            counterpart = counterparts.find(template) if entry.memegen else None
+            written = [template] if counterpart is None else combined(template, counterpart)
+            changed = documents.upsert_templates(written)
+            added = "new" if counterpart is None else "matched"
+            done.counts[added if known is None else "changed" if changed else "unchanged"] += 1
     return done
 
 

@@ -10,10 +10,12 @@ from PIL import Image as Pillow
 from memeloom.catalog.records import Template, TemplateBox, TextStyle
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Config
+from memeloom.serve.http.templates import TemplateLookup
 from memeloom.templates.box_facts import parse_box, write_box
 from memeloom.templates.curate import set_boxes
 from memeloom.templates.importing import import_templates
 from tests.templates.meme_catalog import MemeCatalog
+from tests.templates.pictures import draw
 
 BOX = {"x": 0.1, "y": 0.2, "width": 0.5, "height": 0.3}
 
@@ -90,6 +92,26 @@ def test_boxes_of_templates_that_the_catalog_has_need_no_picture(
     after = stored(catalog, "t")
     assert (after.name, after.image, after.source) == (before.name, before.image, before.source)
     assert after.boxes[0].x == BOX["x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "matched"),
+    [("Name of ds", 1, True), ("NAME_OF ds", 1, True), ("Another", 1, True), ("Name of ds", 2, False)],
+)
+def test_a_template_that_the_catalog_knows_under_another_id_states_its_boxes(
+    config: Config, catalog: MemeCatalog, tmp_path: Path, name: str, seed: int, matched: bool
+) -> None:
+    before = catalog.template("181913649", draw(seed), name=name, slug="Daily-Struggle", alt_names=("struggle",))
+    folder = memegen(tmp_path / "all", "ds", text=[{"anchor_x": 0.5}])
+    draw(1).save(folder / "ds" / "default.jpg")
+    assert import_templates(config, folder).counts == {"matched" if matched else "new": 1}
+    after = stored(catalog, "181913649")
+    assert bool(after.boxes) is matched
+    assert (after.name, after.slug, after.alt_names, after.image) == (name, before.slug, before.alt_names, before.image)
+    found = TemplateLookup(catalog.documents.templates(), {}).find("ds")
+    assert found is not None
+    assert found.id == ("181913649" if matched else "ds")
+    assert import_templates(config, folder).counts == {"unchanged": 1}
 
 
 def test_an_import_wins_over_a_site_and_a_person_over_an_import(
