@@ -58,8 +58,8 @@ class _Entry:
 def import_templates(config: Config, path: Path) -> Imported:
     """Import the templates of a folder, or of a YAML file. Their text boxes win over a site's and over learned ones.
 
-    A template with the id of one in the catalog is merged into it. One of memegen's that the catalog knows under another
-    id states the boxes of that one, and is found by both ids. One that cannot be read is skipped.
+    A template with the id of one in the catalog is merged into it. One of memegen's that the catalog knows under
+    another id states the boxes of that one, and is found by both ids. One that cannot be read is skipped.
 
     Args:
         config: where the catalog is, and the limits for pictures.

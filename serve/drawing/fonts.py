@@ -1,5 +1,6 @@
 """The fonts that are there: the one that memeloom ships, and those that fontconfig knows."""
 
+import hashlib
 import re
 import subprocess
 from bisect import bisect_right
@@ -28,6 +29,7 @@ _ALIASES: Final = {
 }  # fmt: skip
 _LIST: Final = "%{file}|%{index}|%{family[0]}|%{style[0]}|%{weight}|%{slant}|%{color}|%{variable}|%{charset}\n"
 _SECONDS: Final = 20
+_DIRECTORY: Final = 4096  # bytes at the beginning of a font file that list its tables
 _BOLD: Final = 200  # fontconfig's weight
 # Families that look well beside others, the best first.
 _PREFERRED: Final = ("noto sans", "dejavu sans", "liberation sans", "")
@@ -127,6 +129,15 @@ def load_font(font: Font, size: int, *, shaped: bool = False) -> ImageFont.FreeT
     """
     layout = ImageFont.Layout.RAQM if shaped else ImageFont.Layout.BASIC
     return ImageFont.truetype(font.path, size, font.index, layout_engine=layout)
+
+
+def file_identity(font: Font) -> str:
+    """Return what changes with a font's file: its size and its first bytes, which hold checksums of its tables."""
+    try:
+        with font.path.open("rb") as file:
+            return hashlib.sha256(file.read(_DIRECTORY)).hexdigest() + str(font.path.stat().st_size)
+    except OSError:
+        return ""
 
 
 def _rank(font: Font) -> tuple[int, int, str]:

@@ -10,7 +10,7 @@ import PIL
 
 from memeloom.catalog.records import TemplateBox
 from memeloom.serve.drawing.encode import Format
-from memeloom.serve.drawing.fonts import fonts
+from memeloom.serve.drawing.fonts import file_identity, fonts
 from memeloom.serve.http.pictures.options import ImageOptions
 
 # Changes when the same request gives another picture.
@@ -76,7 +76,7 @@ class RenderPlan:
 @cache
 def renderer_version() -> str:
     """Return what the looks of all pictures depend on. The first call blocks: it lists the fonts."""
-    return _digest(_RENDERER, PIL.__version__, [font.id for font in fonts()])
+    return _digest(_RENDERER, PIL.__version__, [(font.id, file_identity(font)) for font in fonts()])
 
 
 def _digest(*facts: object) -> str:
