@@ -8,6 +8,7 @@ drift of the machine affects both. Errors are those on the half of the labels th
 
 import gc
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -38,9 +39,11 @@ _FASTER = 300
 def filter_rows(data: Path, naive: int) -> Iterator[Row]:
     """Yield the rows as they are measured. naive: number of captions for the naive loop."""
     yield from _speed(data, naive)
-    labels = [row for row in read_labels(data) if row.reported]
+    everything = read_labels(data)
+    labels = [row for row in everything if row.reported]
     yield from _languages(data, labels)
     yield from _profanities(data, labels)
+    yield from _fresh([row for row in everything if row.fresh])
 
 
 def _speed(data: Path, naive: int) -> Iterator[Row]:
@@ -163,6 +166,30 @@ def _profanities(data: Path, labels: Sequence[Labelled]) -> Iterator[Row]:
         positive = sum(row.profanity in wanted for row in labels)
         counted = {"missed": _of(missed, positive), "false alarms": _of(flagged, len(labels) - positive)}
         yield _row("profanity", who, rate, ours or rate, f"pattern ({100 * share:.1f} % of the data)", counted)
+
+
+def _fresh(labels: Sequence[Labelled]) -> Iterator[Row]:
+    """Yield precision and recall on the captions that nothing was chosen on."""
+    settings = load_config(environment={}).dataset
+    before = settings.steps[: settings.steps.index("language")]
+    steps = build_steps(settings.model_copy(update={"steps": (*before, "language")}))
+    words = WordList(settings.profanity_tiers)
+    language: Counter[tuple[bool, str]] = Counter()
+    profanity: Counter[tuple[bool, bool]] = Counter()
+    for row in labels:
+        (found,) = apply_to_batch(steps, [_caption(row.boxes)])
+        language[isinstance(found, Drop), row.language] += 1
+        profanity[bool(words.find("\n".join(row.boxes))), row.profanity in {"strong", "slur"}] += 1
+    dropped = sum(n for (is_dropped, _), n in language.items() if is_dropped)
+    yield Row("language, fresh labels", "ours", {
+        "precision": _of(language[True, "other"], dropped),
+        "dropped, in no language": _of(language[True, "none"], dropped),
+        "kept, in another language": _of(language[False, "other"], len(labels) - dropped),
+    })  # fmt: skip
+    yield Row("profanity, fresh labels", "ours", {
+        "precision": _of(profanity[True, True], profanity[True, True] + profanity[True, False]),
+        "recall": _of(profanity[True, True], profanity[True, True] + profanity[False, True]),
+    })  # fmt: skip
 
 
 def _row(part: str, who: str, rate: Rate, ours: Rate, stratum: str, counted: dict[str, str]) -> Row:

@@ -34,9 +34,14 @@ class Labelled:
     boxes: tuple[str, ...]
 
     @property
+    def fresh(self) -> bool:
+        """Return True if the caption was drawn and labelled after everything was chosen."""
+        return self.sample in {"dropped", "kept"}
+
+    @property
     def reported(self) -> bool:
-        """Return True for the half that was not used for tuning."""
-        return hashlib.sha256(self.id.encode()).digest()[-1] % 2 == 1
+        """Return True for the half of the other captions that was not used for tuning."""
+        return not self.fresh and hashlib.sha256(self.id.encode()).digest()[-1] % 2 == 1
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Rate:
 
 
 def read_labels(data: Path) -> list[Labelled]:
-    """Return the labelled captions of the reporting and of the tuning half.
+    """Return all labelled captions.
 
     Raises:
         SystemExit: the dump lacks a labelled caption.
