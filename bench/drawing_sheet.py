@@ -56,7 +56,7 @@ _STYLED: Final = (
     ("Lecture-Owl", DrawOptions(style="plain"), "plain on a board"),
     ("Calm-Captain", DrawOptions(colours=["gold", "#7fffd4"]), "colours"),
     ("Proud-Toaster", DrawOptions(size=(640, 360)), "padded"),
-    ("Detective-Duck", DrawOptions(size=(360, 360), background="white"), "padded, white"),
+    ("Detective-Duck", DrawOptions(size=(300, 400)), "padded, tall"),
     ("Cow-And-Saucer", DrawOptions(capitals=False), "as typed"),
     ("Rocket-Versus-Snail", DrawOptions(font="thin"), "another font"),
 )

@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from PIL import Image, ImageFilter, ImageStat
+from PIL import Image
 
 from memeloom.catalog.records import TemplateBox, TextStyle
-from memeloom.configs.errors import MemeloomError
 from memeloom.serve.drawing.boxes import default_boxes
+from memeloom.serve.drawing.canvas import Area, area_of, is_sign, outstanding, padded, scaled
+from memeloom.serve.drawing.cases import cased, upper
 from memeloom.serve.drawing.colours import BLACK, WHITE, contrast
 from memeloom.serve.drawing.fonts import Font, UnknownFont, default_font, find_font
 from memeloom.serve.drawing.layout import fit, read_text
 from memeloom.serve.drawing.letters import capital
 from memeloom.serve.drawing.pictures import Picture, flatten
 from memeloom.serve.drawing.stamps import Ink, Paste, apply, lay_out, turned
-from memeloom.templates.colours import Rgb, parse_colour
+from memeloom.templates.colours import parse_colour
 
 Style: TypeAlias = Literal["classic", "bar", "plain"]
-Area: TypeAlias = tuple[int, int, int, int]
 
-_GREEK_ACCENT: Final = re.compile("([\u0370-\u03ff])\u0301")
-MAX_SIDE: Final = 5000  # pixels, of a drawn picture
-
-_MARGIN: Final = 0.01  # between text and the edges of the picture, as a share of its mean side
 _LARGEST: Final = 0.13  # largest font size, as a share of the picture's mean side
 _USUAL: Final = 1.15  # and of learned boxes, in multiples of the size that letters have in them
-# A box without a style is a sign if it is narrower than this share of the picture,
-_SIGN_WIDTH: Final = 0.8
-_LIGHT, _PLAIN = 225, 0.9  # and this share of its pixels at least this bright.
+_SIGN_WIDTH: Final = 0.8  # a box without a style may be a sign if it is narrower than this share of the picture
 _BAR_LETTERS: Final = 0.075  # largest font size in the bar, as a share of the picture's mean side
 _BAR_MARGIN: Final = 0.03  # around the bar's text, as a share of the width
 _BAR_HEIGHT: Final = 0.6  # of the bar, at most, as a share of the picture's height
-_DARKER: Final = 0.4  # brightness of the blurred picture around a padded one
-_BLUR: Final = 16  # pixels to which it is scaled down
 
 
 @dataclass(frozen=True)
@@ -48,14 +38,13 @@ class DrawOptions:
 
     Attributes:
         style: ``classic``: each box in its own style; where it states none, white with a black outline, on a sign or
-            speech bubble black without; ``bar``: all
-            texts in a white bar above the picture; ``plain``: without outline, black or white, whichever stands out.
+            speech bubble black without; ``bar``: all texts in a white bar above the picture; ``plain``: without
+            outline, black or white, whichever stands out.
         font: id or alias of a font (`fonts.find_font`); None: the box's own, else the default.
         colours: of each box, HTML names or hex; None or a missing one: the style's.
         capitals: True for capitals, False as typed, None as each box says: capitals if it does not.
-        layout: ``top`` is another name of the bar.
-        size: width and height in pixels; 0: in proportion. Both given: the picture is padded to exactly that size.
-        background: colour of the padding; None: the picture, blurred and darkened.
+        size: width and height in pixels; 0: in proportion. Both given: the picture is padded to exactly that size
+            with itself, blurred and darkened.
         largest: limit on the size of letters, in pixels.
     """
 
@@ -63,9 +52,7 @@ class DrawOptions:
     font: str | None = None
     colours: Sequence[str | None] = ()
     capitals: bool | None = None
-    layout: Literal["default", "top"] = "default"
     size: tuple[int, int] = (0, 0)
-    background: str | None = None
     largest: int | None = None
 
 
@@ -115,13 +102,13 @@ def draw(
         BadDrawing: a colour or size cannot be used.
     """
     options = options or DrawOptions()
-    frames = [_scaled(frame, options.size) for frame in picture.frames]
+    frames = [scaled(frame, options.size) for frame in picture.frames]
     boxes = boxes or default_boxes(len(texts))
     texts = list(texts)
     if len(texts) > len(boxes):
         texts[len(boxes) - 1 :] = [" ".join(texts[len(boxes) - 1 :])]
     plan = _Plan()
-    if options.style == "bar" or options.layout == "top":
+    if options.style == "bar":
         frames = _with_bar(frames, plan, texts, options)
     else:
         if len(frames) == 1:
@@ -130,7 +117,7 @@ def draw(
             _plan_text(plan, frames[0], box, text, number, options)
     still = _paste(frames, picture.durations, plan)
     if all(options.size):
-        frames = [_padded(frame, options.size, options.background) for frame in frames]
+        frames = [padded(frame, options.size) for frame in frames]
     return Drawing(tuple(frames), picture.durations, tuple(plan.cut), tuple(plan.missing), still)
 
 
@@ -170,12 +157,12 @@ def draw_meme(
 def _plan_text(
     plan: _Plan, canvas: Image.Image, box: TemplateBox, text: str, number: int, options: DrawOptions
 ) -> None:
-    area = _area(box, canvas.size)
+    area = area_of(box, canvas.size)
     style = box.style
     font = find_font(options.font) if options.font else _own_font(style)
     largest = _largest(style, font, canvas.size, options)
     ink = _ink(canvas, area, style, number, options)
-    words = read_text(_cased(text, style, options.capitals), font)
+    words = read_text(cased(text, style, options.capitals), font)
     plan.missing |= dict.fromkeys(words.missing)
     fitted = fit(words, area[2], area[3], largest, outlined=ink.outline is not None)
     if words.words and (fitted is None or fitted.cut):
@@ -212,7 +199,7 @@ def _with_bar(frames: list[Image.Image], plan: _Plan, texts: Sequence[str], opti
     """Plan all texts, one paragraph each, in a bar; return the frames below it."""
     width, height = frames[0].size
     font = find_font(options.font)
-    words = read_text("\n".join(_upper(text) if options.capitals else text for text in texts), font)
+    words = read_text("\n".join(upper(text) if options.capitals else text for text in texts), font)
     plan.missing |= dict.fromkeys(words.missing)
     margin = max(1, round(_BAR_MARGIN * width))
     largest = min(_BAR_LETTERS * (width * height) ** 0.5, options.largest or height)
@@ -260,18 +247,6 @@ def _middles(durations: Sequence[int]) -> list[float]:
     return [(end - duration / 2) / whole for end, duration in zip(ends, durations, strict=True)]
 
 
-def _area(box: TemplateBox, size: tuple[int, int]) -> Area:
-    """Return the pixels of a box; unless it is turned, those in the picture and away from its edges."""
-    width, height = size
-    left, top = round(box.x * width), round(box.y * height)
-    right, bottom = left + round(box.width * width), top + round(box.height * height)
-    if not box.angle % 360:
-        margin = round(_MARGIN * (width * height) ** 0.5)
-        left, top = max(left, margin), max(top, margin)
-        right, bottom = min(right, width - margin), min(bottom, height - margin)
-    return left, top, right - left, bottom - top
-
-
 def _own_font(style: TextStyle | None) -> Font:
     """Return the font that a box asks for, or the default where that font is not installed."""
     try:
@@ -294,83 +269,7 @@ def _ink(canvas: Image.Image, area: Area, style: TextStyle | None, number: int, 
         colour = parse_colour(asked)
         return Ink(colour, contrast(colour) if outlined else None)
     if options.style == "plain":
-        return Ink(_outstanding(canvas, area), None)
+        return Ink(outstanding(canvas, area), None)
     if style is None:
-        return (
-            Ink(BLACK, None) if area[2] < _SIGN_WIDTH * canvas.width and _is_sign(canvas, area) else Ink(WHITE, BLACK)
-        )
+        return Ink(BLACK, None) if area[2] < _SIGN_WIDTH * canvas.width and is_sign(canvas, area) else Ink(WHITE, BLACK)
     return Ink(parse_colour(style.colour), parse_colour(style.outline) if style.outline else None)
-
-
-def _outstanding(canvas: Image.Image, area: Area) -> Rgb:
-    """Return black or white, whichever is easier to read on that part of the picture."""
-    part = _part(canvas, area)
-    if part is None:
-        return BLACK
-    red, green, blue = ImageStat.Stat(part).median
-    return contrast((red, green, blue))
-
-
-def _is_sign(canvas: Image.Image, area: Area) -> bool:
-    """Return whether that part of the picture is light and plain, as signs and speech bubbles are."""
-    part = _part(canvas, area)
-    if part is None:
-        return False
-    counts = part.convert("L").histogram()
-    return sum(counts[_LIGHT:]) >= _PLAIN * sum(counts)
-
-
-def _part(canvas: Image.Image, area: Area) -> Image.Image | None:
-    left, top, width, height = area
-    box = (max(0, left), max(0, top), min(canvas.width, left + width), min(canvas.height, top + height))
-    return canvas.crop(box) if box[0] < box[2] and box[1] < box[3] else None
-
-
-def _cased(text: str, style: TextStyle | None, capitals: bool | None) -> str:
-    if capitals is not None:
-        return _upper(text) if capitals else text
-    if style is None or (style.capitals and style.letters is None):
-        return _upper(text)
-    if style.letters == "lower":
-        return text.lower()
-    if style.letters == "mock":
-        return "".join(each.upper() if place % 2 else each.lower() for place, each in enumerate(text))
-    return text
-
-
-def _upper(text: str) -> str:
-    """Return `text` in capitals; Greek ones have no accents where all letters are capitals."""
-    if text.isascii():
-        return text.upper()
-    return _GREEK_ACCENT.sub(r"\1", unicodedata.normalize("NFD", text.upper()))
-
-
-def _scaled(frame: Image.Image, size: tuple[int, int]) -> Image.Image:
-    """Return a copy of `frame` that fits `size`; 0 is no limit."""
-    width, height = size
-    if not (width or height):
-        return frame.copy()
-    ratios = [wanted / have for wanted, have in zip(size, frame.size, strict=True) if wanted]
-    factor = min(ratios)
-    scaled = max(1, round(frame.width * factor)), max(1, round(frame.height * factor))
-    if min(size) < 0 or max(*size, *scaled) > MAX_SIDE:
-        raise BadDrawing(f"a picture of {scaled[0]} x {scaled[1]} pixels cannot be drawn: {MAX_SIDE} a side at most")
-    return frame.resize(scaled, Image.Resampling.LANCZOS)
-
-
-def _padded(frame: Image.Image, size: tuple[int, int], background: str | None) -> Image.Image:
-    if frame.width > size[0] or frame.height > size[1]:  # with a bar
-        frame = _scaled(frame, size)
-    if frame.size == size:
-        return frame
-    if background is None:
-        small = frame.resize((_BLUR, _BLUR), Image.Resampling.BOX).filter(ImageFilter.GaussianBlur(1))
-        ground = small.point(lambda value: value * _DARKER).resize(size, Image.Resampling.BICUBIC)
-    else:
-        ground = Image.new("RGB", size, parse_colour(background))
-    ground.paste(frame, ((size[0] - frame.width) // 2, (size[1] - frame.height) // 2))
-    return ground
-
-
-class BadDrawing(MemeloomError):
-    """What was asked for cannot be drawn."""

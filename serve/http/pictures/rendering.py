@@ -9,7 +9,8 @@ from memeloom.catalog.errors import BadImage
 from memeloom.catalog.images import load_picture
 from memeloom.configs.schema import Config
 from memeloom.serve.bounded_cache import BoundedCache
-from memeloom.serve.drawing.draw import BadDrawing, DrawOptions, draw, fullest_frame
+from memeloom.serve.drawing.canvas import BadDrawing
+from memeloom.serve.drawing.draw import DrawOptions, Style, draw, fullest_frame
 from memeloom.serve.drawing.encode import alt_text, encode
 from memeloom.serve.drawing.pictures import Picture, open_picture
 from memeloom.serve.drawing.runs import code_points
@@ -19,6 +20,7 @@ from memeloom.templates.moving import ALL_FRAMES
 
 _MB: Final = 2**20
 _OVERLAY_SCALE: Final = 0.25
+_STYLES: Final[dict[str, Style]] = {"default": "classic", "top": "bar", "plain": "plain"}
 _MOST_NAMED: Final = 20  # missing letters in a header
 # When the texts of a moving picture are shown, in fractions of its duration.
 _Times: TypeAlias = tuple[tuple[float, float], ...]
@@ -70,8 +72,7 @@ class Renderer:
             picture = _laid_over(picture, self._layer(plan.overlay), options.centre, options.scale or _OVERLAY_SCALE)
         self._check_size(picture, (options.width, options.height))
         how = DrawOptions(
-            style="plain" if options.layout == "plain" else "classic",
-            layout="top" if options.layout == "top" else "default",
+            style=_STYLES[options.layout],
             font=options.font,
             colours=options.colours,
             capitals=options.capitals,
