@@ -1,14 +1,16 @@
 """The HTTP application: its routes, its errors, its bounds, and what they work with."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from memeloom.configs.schema import Config
+from memeloom.configs.schema import Config, Serve
 from memeloom.serve.captions.models import WatchedModel
 from memeloom.serve.http import inference, probes
 from memeloom.serve.http.captioning.writing import Captioning
@@ -16,9 +18,10 @@ from memeloom.serve.http.imgflip import memes as imgflip_memes
 from memeloom.serve.http.imgflip import templates as imgflip_templates
 from memeloom.serve.http.memegen import create, images, lists
 from memeloom.serve.http.metrics import MeasureRequests, Metrics
+from memeloom.serve.http.middleware.admission import ADMISSION, Admission, Concurrency, RefuseEarly
 from memeloom.serve.http.middleware.headers import SafeAnswers
 from memeloom.serve.http.middleware.keys import Keys, read_keys
-from memeloom.serve.http.middleware.limits import BodyLimit, Concurrency, Deadline
+from memeloom.serve.http.middleware.limits import BodyLimit, Deadline
 from memeloom.serve.http.problems import install_handlers
 from memeloom.serve.http.resources import Resources
 from memeloom.serve.http.v1 import batch, captions, catalog, memes, templates
@@ -39,20 +42,24 @@ def create_app(config: Config) -> FastAPI:
     Raises:
         ConfigError: `serve.keys_file` cannot be read.
     """
-    metrics = Metrics()
+    metrics, serve = Metrics(), config.serve
+    admission = Admission(serve.concurrency, {batch.PATH: max(1, serve.concurrency // _BATCHES)}, metrics.refused.inc)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         async with Resources(config) as resources:
             app.state.resources = resources
             app.state.captioning = Captioning(config, WatchedModel(config), metrics)
             try:
-                yield
+                yield {ADMISSION: admission}
             finally:
-                app.state.captioning.close()
+                await asyncio.to_thread(app.state.captioning.close)
 
     app = FastAPI(
-        title="memeloom", version=version("memeloom"), lifespan=lifespan, middleware=_middleware(config, metrics)
+        title="memeloom",
+        version=version("memeloom"),
+        lifespan=lifespan,
+        middleware=_middleware(serve, metrics, admission),
     )
     app.state.metrics = metrics
     install_handlers(app)
@@ -61,9 +68,8 @@ def create_app(config: Config) -> FastAPI:
     return app
 
 
-def _middleware(config: Config, metrics: Metrics) -> list[Middleware]:
+def _middleware(serve: Serve, metrics: Metrics, admission: Admission) -> list[Middleware]:
     """Return the middleware, outermost first."""
-    serve = config.serve
     cors = Middleware(
         CORSMiddleware, allow_origins=serve.origins, allow_methods=("GET", "POST"), allow_headers=("*",), max_age=600
     )
@@ -71,9 +77,10 @@ def _middleware(config: Config, metrics: Metrics) -> list[Middleware]:
         Middleware(MeasureRequests, metrics),
         Middleware(SafeAnswers),
         *([cors] if serve.origins else []),
+        Middleware(RefuseEarly, admission),
         Middleware(Keys, read_keys(serve), serve.budget, serve.anonymous_budget),
         Middleware(Deadline, serve.deadline_seconds, {batch.PATH: serve.batch_seconds}),
         Middleware(BodyLimit, serve.max_body_bytes),
         # Behind the body: requests that are still being sent take no place.
-        Middleware(Concurrency, serve.concurrency, {batch.PATH: max(1, serve.concurrency // _BATCHES)}),
+        Middleware(Concurrency, admission),
     ]

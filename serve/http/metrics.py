@@ -31,6 +31,10 @@ class Metrics:
         names = ("method", "route", "status")
         self._registry = registry
         self.requests = Counter("memeloom_requests_total", "Requests answered.", names, registry=registry)
+        self.refused = Counter(
+            "memeloom_requests_refused_total", "Requests refused before they were read: the server was full.",
+            registry=registry,
+        )  # fmt: skip
         self.seconds = Histogram(
             "memeloom_request_seconds", "Time until the answer was sent.", ("method", "route"), buckets=_SECONDS,
             registry=registry,

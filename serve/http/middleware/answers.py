@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import TypeAlias
 
 from starlette.types import Send
 
@@ -10,13 +11,33 @@ from starlette.types import Send
 PROBES = frozenset({"/healthz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 
 
-async def send_problem(
-    send: Send, status: int, detail: str, *, headers: Sequence[tuple[bytes, bytes]] = (), retry_after: int | None = None
-) -> None:
-    """Send problem details. retry_after: seconds, for 429 and 503."""
-    phrase = HTTPStatus(status).phrase
-    body = json.dumps({"type": "about:blank", "title": phrase, "status": status, "detail": detail}).encode()
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+
+def problem_answer(
+    status: int, detail: str, *, field: str | None = None, retry_after: int | None = None
+) -> tuple[Headers, bytes]:
+    """Return headers and body of problem details.
+
+    field: header or part of the request at fault. retry_after: seconds, for 429 and 503.
+    """
+    named = {} if field is None else {"field": field}
+    body = json.dumps({"title": HTTPStatus(status).phrase, "status": status, "detail": detail, **named}).encode()
     more = [] if retry_after is None else [(b"retry-after", str(retry_after).encode())]
-    head = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*head, *headers, *more]})
+    kind, length = (b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())
+    return [kind, length, *more], body
+
+
+async def send_problem(
+    send: Send,
+    status: int,
+    detail: str,
+    *,
+    field: str | None = None,
+    headers: Headers = (),
+    retry_after: int | None = None,
+) -> None:
+    """Send problem details; see `problem_answer`. headers: further ones."""
+    head, body = problem_answer(status, detail, field=field, retry_after=retry_after)
+    await send({"type": "http.response.start", "status": status, "headers": [*head, *headers]})
     await send({"type": "http.response.body", "body": body})

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 # Answers are data and pictures: nothing in them may run, be framed, or be taken for another type. Pages that need
 # more, such as the API's documentation, set their own.
-_HEADERS = {
+SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "cross-origin-resource-policy": "cross-origin",
     "referrer-policy": "no-referrer",
@@ -44,7 +44,7 @@ class SafeAnswers:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
                 if scope["path"] in _PAGES:
                     headers["content-security-policy"] = _PAGES[scope["path"]]

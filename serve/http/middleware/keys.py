@@ -52,7 +52,7 @@ def read_keys(settings: Serve) -> dict[str, str]:
 class Keys:
     """Lets in requests with a known API key, within its budget: ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``.
 
-    Without keys everybody is let in, within the budget of an address if there is one. Budgets are those of one worker
+    Without keys the API is open, within the budget of an address if there is one. Budgets are those of one worker
     process. Unknown keys get 401, exhausted budgets 429 with ``Retry-After``.
     """
 
@@ -78,7 +78,8 @@ class Keys:
         name = self._name(scope)
         if name is None:
             challenge = [(b"www-authenticate", b"Bearer")]
-            await send_problem(send, 401, "an API key is needed: Authorization: Bearer KEY", headers=challenge)
+            detail = "an API key is needed: Authorization: Bearer KEY"
+            await send_problem(send, 401, detail, field="Authorization", headers=challenge)
         elif await self._within(self._budget, f"key {name}", send):
             await self._app(scope, receive, send)
 

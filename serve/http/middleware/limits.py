@@ -1,4 +1,4 @@
-"""Bounds of a request: the size of its body, the time until its answer, and how many are answered at a time."""
+"""Bounds of a request: the size of its body, and the time until its answer."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memeloom.serve.http.middleware.answers import PROBES, send_problem
+from memeloom.serve.http.middleware.answers import send_problem
 
 # The key in the scope of the time, of `time.monotonic`, by which the request has to be answered.
 DEADLINE: Final = "memeloom.deadline"
@@ -52,7 +52,7 @@ class BodyLimit:
         # The connection closes, so that the client does not send the rest.
         close = [(b"connection", b"close")]
         if not declared.isdigit() or len(declared) > 18 or int(declared) > most:
-            await send_problem(send, 413, f"the body has more than {most} bytes", headers=close)
+            await send_problem(send, 413, f"the body has more than {most} bytes", field="body", headers=close)
             return
         parts: list[bytes] = []
         size = held = 0
@@ -66,7 +66,7 @@ class BodyLimit:
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > most:
-                    await send_problem(send, 413, f"the body has more than {most} bytes", headers=close)
+                    await send_problem(send, 413, f"the body has more than {most} bytes", field="body", headers=close)
                     return
                 if size > _SMALL:
                     self._held += size - held
@@ -74,7 +74,9 @@ class BodyLimit:
                 if self._held > _TOGETHER * self._most:
                     await send_problem(send, 503, "too many large bodies at a time", headers=close, retry_after=1)
                     return
-            await self._app(scope, _replayed(b"".join(parts), receive), send)
+            body = _replayed(b"".join(parts), receive)
+            parts.clear()  # else it is held twice
+            await self._app(scope, body, send)
         finally:
             self._held -= held
 
@@ -120,34 +122,3 @@ class Deadline:
             if not timeout.expired() or started:
                 raise
             await send_problem(send, 503, f"not answered within {seconds:g} s", retry_after=1)
-
-
-class Concurrency:
-    """Answers 503 to requests beyond `most` at a time. Probes are always answered.
-
-    paths: smaller limits of paths whose requests take long, so that they leave room for others.
-    """
-
-    def __init__(self, app: ASGIApp, most: int, paths: Mapping[str, int] = MappingProxyType({})) -> None:
-        self._app, self._most, self._running = app, most, 0
-        self._paths, self._on_path = paths, dict.fromkeys(paths, 0)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application, if there is room."""
-        if scope["type"] != "http" or scope["path"] in PROBES:
-            await self._app(scope, receive, send)
-            return
-        path = scope["path"]
-        limited = path in self._paths
-        if self._running >= self._most or (limited and self._on_path[path] >= self._paths[path]):
-            await send_problem(send, 503, "the server is busy", retry_after=1)
-            return
-        self._running += 1
-        if limited:
-            self._on_path[path] += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._running -= 1
-            if limited:
-                self._on_path[path] -= 1
