@@ -1,7 +1,8 @@
 """The service that writes captions: requests wait in a bounded queue, one thread owns the model.
 
-The thread collects requests for a few milliseconds and writes them together. Requests that were cancelled, or whose
-deadline has passed, are dropped before they cost anything. The model is exchanged between two batches.
+The thread collects requests for a few milliseconds and writes them together; a single client does not wait. Requests
+that were cancelled, or whose deadline has passed, are dropped before they cost anything. The model is exchanged between
+two batches.
 """
 
 import math
@@ -111,6 +112,7 @@ class CaptionService:
         self._changed = threading.Condition()
         self._closed = False
         self._seconds_a_row = 0.01
+        self._together = 0  # requests of the last batch
         self._thread = threading.Thread(target=self._run, name="captions", daemon=True)
         self._thread.start()
 
@@ -140,7 +142,7 @@ class CaptionService:
         return future
 
     def close(self, seconds: float = 5.0) -> None:
-        """Refuse what waits, and wait for the batch in progress."""
+        """Refuse what waits, and wait up to `seconds` for the batch in progress."""
         with self._changed:
             self._closed = True
             left = list(self._waiting)
@@ -179,13 +181,19 @@ class CaptionService:
                 self._serve(live)
 
     def _collect(self) -> list[_Waiting] | None:
-        """Wait for a request, then for others until the window ends or the batch is full; None when closed."""
+        """Wait for a request, then for others until the window ends or the batch is full; None when closed.
+
+        A request that finds the model idle does not wait if the one before it was alone, too: no others are likely. The
+        clients of a larger batch all ask again when it ends, and are worth waiting for.
+        """
         with self._changed:
+            idle = not self._waiting
             while not self._waiting:
                 if self._closed:
                     return None
                 self._changed.wait()
-            end = self._waiting[0].since + self._window
+            alone = idle and self._together <= 1
+            end = self._waiting[0].since + (0.0 if alone else self._window)
             while self._rows < self._settings.batch_size and not self._closed:
                 left = end - time.monotonic()
                 if left <= 0:
@@ -197,6 +205,7 @@ class CaptionService:
                 batch.append(self._waiting.popleft())
                 rows += batch[-1].rows
             self._rows -= rows
+            self._together = len(batch)
             return batch
 
     def _is_live(self, each: _Waiting) -> bool:

@@ -145,6 +145,37 @@ def test_a_batch_has_at_most_its_size(config: Config, opened: Callable[..., Capt
     assert [sum(each.rows for each in batch) for batch in paced.batches] == [1, 3, 3, 3]
 
 
+def test_a_single_client_waits_for_no_others(
+    config: Config, opened: Callable[..., CaptionService], paced: Paced
+) -> None:
+    paced.go.set()
+    service = opened(batch_window_ms=1000)
+    started = time.monotonic()
+    for _ in range(5):
+        assert service.submit(request(config), soon()).result(10).captions
+    assert time.monotonic() - started < 1
+
+
+def test_the_clients_of_a_batch_are_waited_for_when_it_ends(
+    config: Config, opened: Callable[..., CaptionService], paced: Paced
+) -> None:
+    """All of them ask again: the first must not be written alone while the others wait for it."""
+    service = opened(batch_window_ms=1000, batch_size=4)
+    futures = [service.submit(request(config), soon())]
+    assert paced.begun.acquire(timeout=10)
+    paced.go.set()
+    futures += [service.submit(request(config), soon()) for _ in range(4)]
+    for future in futures:
+        future.result(10)
+    again = []
+    for _ in range(4):
+        again.append(service.submit(request(config), soon()))
+        time.sleep(0.02)
+    for future in again:
+        future.result(10)
+    assert [len(batch) for batch in paced.batches] == [1, 4, 4]
+
+
 def test_an_error_of_the_model_fails_its_batch_only(
     config: Config, model: TableCaptioner, opened: Callable[..., CaptionService]
 ) -> None:
