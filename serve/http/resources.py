@@ -1,9 +1,9 @@
 """What the routes work with: the catalog, its templates, decoded pictures, and threads for all that blocks."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, ParamSpec, Self, TypeVar
 
@@ -16,11 +16,16 @@ from memeloom.configs.schema import Config
 from memeloom.serve.http.fetching import PictureFetcher
 from memeloom.serve.http.pictures.plan import renderer_version
 from memeloom.serve.http.pictures.rendering import Renderer
-from memeloom.serve.http.problems import Problem
 from memeloom.serve.http.templates import TemplateLookup
+from memeloom.serve.http.threads import Threads
 
 P = ParamSpec("P")
 T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+# Threads that search the catalog, which may take seconds and must not hold up drawing.
+_SEARCHING = 2
+_CLOSE_SECONDS = 5.0
 
 
 class Resources(AbstractAsyncContextManager["Resources"]):
@@ -28,7 +33,7 @@ class Resources(AbstractAsyncContextManager["Resources"]):
 
     Attributes:
         config: the settings.
-        documents, blobs: the catalog, read only. Use them in `run`.
+        documents, blobs: the catalog, read only. Use them in `run`, or in `search` for what takes long.
         renderer: draws pictures. Use it in `run`.
         fetcher: fetches pictures by the web addresses that clients name.
 
@@ -43,9 +48,8 @@ class Resources(AbstractAsyncContextManager["Resources"]):
         self.renderer = Renderer(config, self.blobs)
         self.fetcher = PictureFetcher(config)
         workers = config.serve.threads or (os.cpu_count() or 1) + 1
-        self._threads = ThreadPoolExecutor(workers, "serve")
-        self._busy = 0
-        self._most = workers + config.serve.thread_queue
+        self._threads = Threads(workers, config.serve.thread_queue, "serve")
+        self._searching = Threads(_SEARCHING, config.serve.thread_queue, "search")
         self._lookup: TemplateLookup | None = None
         self._lookup_until = 0.0
         self._reading: asyncio.Task[TemplateLookup] | None = None
@@ -56,13 +60,11 @@ class Resources(AbstractAsyncContextManager["Resources"]):
         Raises:
             Problem: 503, `serve.thread_queue` calls are waiting already.
         """
-        if self._busy >= self._most:
-            raise Problem(503, None, "the server is busy; try again", headers={"Retry-After": "1"})
-        self._busy += 1
-        work = asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
-        # The thread stays occupied when the request is cancelled.
-        work.add_done_callback(self._done)
-        return await asyncio.shield(work)
+        return await self._threads.run(function, *args, **kwargs)
+
+    async def search(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a search of the catalog, as `run` does, in threads of its own."""
+        return await self._searching.run(function, *args, **kwargs)
 
     async def templates(self) -> TemplateLookup:
         """Return the templates of the catalog, at most `serve.refresh_seconds` old, older while they are being read."""
@@ -79,11 +81,16 @@ class Resources(AbstractAsyncContextManager["Resources"]):
         return self.config.serve.public_url or str(request.base_url).rstrip("/")
 
     async def aclose(self) -> None:
-        """Wait for the threads, then close the catalog."""
+        """Wait for the threads, for seconds at most, then close the catalog."""
         if self._reading is not None:
-            await asyncio.gather(self._reading, return_exceptions=True)
+            self._reading.cancel()
         await self.fetcher.close()
-        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        pools = (self._threads, self._searching)
+        ended = await asyncio.gather(*(asyncio.to_thread(each.close, _CLOSE_SECONDS) for each in pools))
+        if not all(ended):
+            # They still use the catalog, and end with the process.
+            log.warning("work in progress did not end within %g s and is abandoned", _CLOSE_SECONDS)
+            return
         self.blobs.close()
         self.documents.close()
 
@@ -95,16 +102,9 @@ class Resources(AbstractAsyncContextManager["Resources"]):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _done(self, work: asyncio.Future[T]) -> None:
-        self._busy -= 1
-        if not work.cancelled():
-            work.exception()  # retrieved: the request may be gone
-
     async def _read_templates(self) -> TemplateLookup:
         try:
-            lookup = await asyncio.get_running_loop().run_in_executor(
-                self._threads, TemplateLookup.read, self.documents
-            )
+            lookup = await self.search(TemplateLookup.read, self.documents)
             self._lookup = lookup
             return lookup
         finally:

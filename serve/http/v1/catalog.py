@@ -71,7 +71,7 @@ async def list_memes(
         text=text,
     )
     place = decode_cursor(cursor, 1)
-    found = await shared.run(search, shared.documents, wanted, place[0] if place else "", limit)
+    found = await shared.search(search, shared.documents, wanted, place[0] if place else "", limit)
     return CatalogPage(
         memes=[_shown(meme) for meme in found.memes], next=encode_cursor(found.after) if found.after else None
     )
