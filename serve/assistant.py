@@ -25,7 +25,7 @@ from memeloom.serve.http.metrics import Metrics
 from memeloom.serve.http.payloads import validated
 from memeloom.serve.http.pictures.options import ImageOptions
 from memeloom.serve.http.pictures.planning import plan_image
-from memeloom.serve.http.problems import problem_of
+from memeloom.serve.http.problems import logged_problem
 from memeloom.serve.http.resources import Resources
 from memeloom.serve.http.templates import capacity
 from memeloom.serve.http.v1.memes import MemeBody, draw_meme
@@ -70,7 +70,7 @@ def open_assistant(config: Config) -> "MCPServer[_Parts]":
             try:
                 yield _Parts(config, resources, captioning)
             finally:
-                captioning.close()
+                await asyncio.to_thread(captioning.close)
 
     server: MCPServer[_Parts] = MCPServer(
         "memeloom", version=version("memeloom"), instructions=_INSTRUCTIONS, lifespan=lifespan, log_level="WARNING"
@@ -154,7 +154,7 @@ def _errors_told() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 -- whatever it is, the assistant gets an answer
-        raise ToolError(problem_of(error).detail) from None
+        raise ToolError(logged_problem(error, "a tool").detail) from None
 
 
 def check_assistant(config: Config) -> None:

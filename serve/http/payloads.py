@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
-from memeloom.serve.http.problems import Problem, field_name
+from memeloom.serve.http.problems import Problem, invalid
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -60,13 +60,11 @@ async def payload_of(request: Request, lists: frozenset[str]) -> dict[str, Any]:
 
 
 def validated(model: type[M], payload: dict[str, Any]) -> M:
-    """Return `payload` as a `model`. Raises Problem (422) that names the field."""
+    """Return `payload` as a `model`. Raises Problem (422) that names the fields."""
     try:
         return model.model_validate(payload)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = field_name(first["loc"])
-        raise Problem(422, None, f"{name}: {first['msg']}", name) from None
+        raise invalid(error.errors(include_input=False, include_url=False)) from None
 
 
 def body_schema(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:

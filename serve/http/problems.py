@@ -121,7 +121,7 @@ def problem_of(error: Exception) -> Problem:
         case Problem():
             return error
         case RequestValidationError():
-            return _invalid(error.errors())
+            return invalid(error.errors())
         case HTTPException():
             return Problem(error.status_code, None, error.detail, headers=error.headers)
         case BadImage():
@@ -131,6 +131,17 @@ def problem_of(error: Exception) -> Problem:
             return Problem(503, None, "the catalog cannot be read at the moment", headers=wait)
         case _:
             return Problem(500, None, "the server failed; its log says why")
+
+
+def logged_problem(error: Exception, what: str) -> Problem:
+    """Return `problem_of` an error that no handler sees; log it if it is the server's fault.
+
+    what: what failed, for the log.
+    """
+    problem = problem_of(error)
+    if problem.status >= 500 and not isinstance(error, Problem | HTTPException):
+        logger.error("%s failed", what, exc_info=error)
+    return problem
 
 
 class ProblemRoute(APIRoute):
@@ -178,7 +189,7 @@ def _allowed(request: Request) -> list[str]:
     return [scope["method"] for scope in scopes if any(each.matches(scope)[0] is Match.FULL for each in routes)]
 
 
-def _invalid(errors: Sequence[Mapping[str, Any]]) -> Problem:
+def invalid(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """Describe validation errors; the refused values are not repeated."""
     problems = [{"field": field_name(error["loc"]), "detail": str(error["msg"])} for error in errors[:_MOST_ERRORS]]
     first = problems[0] if problems else {"field": "body", "detail": "it cannot be read"}

@@ -161,7 +161,7 @@ async def _lengthen_queue(listener: socket.socket) -> None:
 
 
 class _Supervisor(Multiprocess):
-    """uvicorn's supervisor, which notices at once that a worker was killed while it was asked whether it is well."""
+    """uvicorn's supervisor, which notices at once that a worker was killed during a health check."""
 
     def init_processes(self) -> None:
         """Start the workers."""

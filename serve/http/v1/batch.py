@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from memeloom.serve.captions.service import Written
 from memeloom.serve.http.captioning.subjects import Subject, find_subject
 from memeloom.serve.http.captioning.writing import Captioning, Model
-from memeloom.serve.http.problems import Problem, problem_of, problem_responses
+from memeloom.serve.http.problems import Problem, logged_problem, problem_responses
 from memeloom.serve.http.resources import Resources, Shared
 from memeloom.serve.http.v1.batch_files import ArchiveWriter, BatchBody, BatchItem, read_archive, read_lines
 from memeloom.serve.http.v1.memes import Memes, describe_memes, draw_meme
@@ -141,7 +141,7 @@ async def _answer(
     try:
         return await _made(number, item, item.body, shared, captioning, base, drawn=drawn)
     except Exception as error:  # noqa: BLE001 -- one request of many
-        return BatchLine(id=item.id, problem=problem_of(error).body()), None
+        return BatchLine(id=item.id, problem=logged_problem(error, "a request of a batch").body()), None
 
 
 async def _made(

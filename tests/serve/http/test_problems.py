@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
 from memeloom.catalog.errors import BadImage, StoreUnavailable
-from memeloom.serve.http.problems import MEDIA_TYPE, Problem, install_handlers
+from memeloom.serve.http.problems import MEDIA_TYPE, Problem, install_handlers, logged_problem
 
 
 class Box(BaseModel):
@@ -51,6 +51,17 @@ def test_errors_become_problems_without_secrets(client: TestClient, name: str, s
     assert answer.json()["status"] == status
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
+
+
+def test_errors_that_no_handler_sees_are_logged_unless_the_client_is_to_blame(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A batch and an assistant answer them in their own way."""
+    for name in ("problem", "picture"):
+        logged_problem(ERRORS[name], "a batch")
+    assert not caplog.records
+    assert logged_problem(ERRORS["bug"], "a batch").detail == "the server failed; its log says why"
+    assert "/secret/key" in caplog.text
 
 
 def test_a_problem_has_its_field_and_further_members(client: TestClient) -> None:

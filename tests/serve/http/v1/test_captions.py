@@ -79,6 +79,11 @@ def test_a_field_that_cannot_be_used_is_named(http: httpx2.Client, body: dict[st
     assert problem(http.post("/v1/captions", json=body), 422)["field"] == field
 
 
+def test_all_fields_that_cannot_be_used_are_listed(http: httpx2.Client) -> None:
+    found = problem(http.post("/v1/captions", json={"template": "doge", "count": 0, "seed": -1}), 422)
+    assert [each["field"] for each in found["errors"]] == ["count", "seed"]
+
+
 def test_the_model_may_be_named_by_its_kind_or_version(http: httpx2.Client) -> None:
     version = http.post("/v1/captions", json={"template": "doge"}).json()["model"]
     for route in ("/v1/captions", "/v1/memes"):
