@@ -29,12 +29,12 @@ from bench.rows import Row
 from bench.train import NETWORK
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import SILENT
-from memeloom.configs.schema import Train
+from memeloom.configs.schema import KindName, Train
 from memeloom.dataset.manifest import DatasetTemplate, Manifest
 from memeloom.train.backend import BACKEND, keras
 from memeloom.train.causal.decoding import CausalWriter
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import Captioner, CaptionWriter, KindName, Prompt, open_kind
+from memeloom.train.contract import Captioner, CaptionWriter, Prompt, open_kind
 from memeloom.train.corpus import Captions, Dataset
 from memeloom.train.decoding.beam import BeamSettings, search_captions
 from memeloom.train.decoding.choosers import by_sampling, by_threshold

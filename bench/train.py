@@ -23,12 +23,12 @@ from rich.table import Table
 
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Train
+from memeloom.configs.schema import KindName, Train
 from memeloom.dataset.texts import texts_of
 from memeloom.report.format import percent, short_percent
 from memeloom.report.plot import Plot, Series, picture
 from memeloom.train.backend import ACCELERATED, BACKEND
-from memeloom.train.contract import Captioner, KindName, hyperparameters, open_kind
+from memeloom.train.contract import Captioner, hyperparameters, open_kind
 from memeloom.train.corpus import Captions, Dataset, open_dataset, read_captions
 from memeloom.train.fitting.batches import Feed
 from memeloom.train.fitting.devices import open_devices

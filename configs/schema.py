@@ -1,7 +1,7 @@
 """The types and limits of all settings. Defaults and meaning are in `default.yaml` only."""
 
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import Field, PrivateAttr, SecretStr, create_model
 
@@ -21,6 +21,8 @@ from memeloom.configs.fields import (
 from memeloom.configs.sources import known_sources
 
 S = TypeVar("S", bound=Section)
+# The kinds of models; each has a section of `Train`.
+KindName: TypeAlias = Literal["causal", "convnet", "hub", "ngram", "show-and-tell"]
 
 
 class S3(Section):
@@ -205,6 +207,10 @@ class Hub(Training):
     sequence_length: Annotated[int, Field(ge=32)]
 
 
+class Ngram(Section):
+    forget_singles: bool
+
+
 class ShowAndTell(Training):
     noise: Fraction
     max_words: Positive
@@ -224,11 +230,12 @@ class Train(Section):
     dataset: Folder
     output: Folder
     restart: bool
-    model: Literal["causal", "convnet", "hub", "show-and-tell"]
+    model: KindName
     pictures: Pictures
     causal: Causal
     convnet: Convnet
     hub: Hub
+    ngram: Ngram
     show_and_tell: ShowAndTell
     steps: Positive
     steps_per_epoch: Positive

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.extras import require
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Train
+from memeloom.configs.schema import KindName, Train
 from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.schema import Split
@@ -24,6 +24,8 @@ _CLUSTER: Final[Mapping[Backend, tuple[str, ...]]] = MappingProxyType({
     "tensorflow": ("TF_CONFIG",),
     "jax": ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES", "KERAS_DISTRIBUTION_PROCESS_ID"),
 })  # fmt: skip
+# Kinds that are counted, not fitted: they need neither Keras nor a backend.
+COUNTED: Final[tuple[KindName, ...]] = ("ngram",)
 _BACKEND_MODULE = "memeloom.train.backend"
 
 
@@ -95,6 +97,11 @@ def check_training(settings: Train) -> None:
         MissingExtra: a package of the backend, of the kind of model or of the dataset's format is not installed.
         MemeloomError: a split is empty, or the kind of model needs pictures that the dataset does not have.
     """
+    if settings.model in COUNTED:
+        if settings.devices != "one":
+            raise ConfigError(f"train.devices is {settings.devices}, but {settings.model} is counted by one process")
+        check_dataset(Path(settings.dataset), "train", "validation")
+        return
     backend = check_backend()
     if settings.devices == "workers":
         missing = [name for name in _CLUSTER[backend] if not os.environ.get(name)]

@@ -10,23 +10,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Train, Training
+from memeloom.configs.schema import KindName, Train, Training
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import END, Alphabet
 from memeloom.train.corpus import Captions, Dataset
 
-KindName: TypeAlias = Literal["convnet", "show-and-tell", "hub", "causal"]
 _MODULES: Final[Mapping[KindName, str]] = MappingProxyType({
     "causal": "memeloom.train.causal.model",
     "convnet": "memeloom.train.convnet.model",
     "show-and-tell": "memeloom.train.show_and_tell.model",
     "hub": "memeloom.train.hub.model",
+    "ngram": "memeloom.train.ngram.model",
 })  # fmt: skip
 # The boxes that an end token closes.
 ALL_BOXES = 1 << 20
@@ -118,10 +118,10 @@ class CaptionWriter(Protocol):
 
 
 class Captioner(CaptionWriter, Protocol):
-    """A model on Keras, which also scores the likelihood of captions, is saved, and exported.
+    """A model that also scores the likelihood of captions, is saved, and exported.
 
-    networks: Keras models by name. settings: JSON values that `Kind.load` needs.
-    files: further content by file name: an array if that ends in ``.npy``, else JSON.
+    networks: Keras models by name; a model without any needs no Keras. settings: JSON values that `Kind.load` needs.
+    files: further content by file name: an array if that ends in ``.npy``, arrays by name for ``.npz``, else JSON.
     """
 
     networks: Mapping[str, Any]
@@ -218,6 +218,12 @@ class Kind(Protocol):
 def open_kind(name: KindName) -> Kind:
     """Import and return the kind called `name`. Raises KeyError."""
     return cast("Kind", import_module(_MODULES[name]))
+
+
+def count_parameters(model: Captioner) -> int:
+    """Return the number of weights of the networks, or what the settings of a model without networks say."""
+    networks = model.networks.values()
+    return sum(int(network.count_params()) for network in networks) if networks else int(model.settings["parameters"])
 
 
 def hyperparameters(settings: Train) -> Training:

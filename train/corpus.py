@@ -1,10 +1,10 @@
 """The captions of a split in memory, concatenated, 3 bytes per character."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from memeloom.dataset.texts import Texts, texts_of
 from memeloom.dataset.vocabulary import read_vocabulary
 from memeloom.train.characters import END, MAX_BOXES, Alphabet
 from memeloom.train.checks import no_captions
+
+# The number of a template that a model did not learn.
+UNKNOWN_TEMPLATE = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,11 @@ def open_dataset(folder: Path) -> Dataset:
     if read_manifest(folder) != manifest:
         raise MemeloomError(f"{folder}: another dataset was written there while it was read; train again")
     return Dataset(folder, manifest, alphabet, train, validation)
+
+
+def template_numbers(rows: NDArray[Any], known: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+    """Return a model's number of each template: 1 + row, or `UNKNOWN_TEMPLATE` if it is not among `known`."""
+    return np.where(np.isin(rows, known), rows.astype(np.int64) + 1, UNKNOWN_TEMPLATE)
 
 
 _ROUNDS = 4

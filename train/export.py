@@ -24,9 +24,10 @@ from memeloom.configs.extras import require
 from memeloom.configs.outputs import replace_folder, write_json
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
+from memeloom.configs.schema import KindName
 from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.checks import check_backend
-from memeloom.train.contract import Captioner, KindName
+from memeloom.train.contract import Captioner
 from memeloom.train.generate import templates_by_text
 from memeloom.train.model_folder import CARD, NotAModel, load_model, read_card, runtime_arrays, write_content
 from memeloom.train.runtime import EXPORT, EXPORT_KIND, EXPORT_VERSION
@@ -65,12 +66,14 @@ def export_model(model: Path, output: Path, format_name: ExportFormat, progress:
         MemeloomError: `output` exists and is not an export, another export is writing it, the format does not support
             the network, a training wrote a model into `model` meanwhile, or the disk refuses.
     """
+    card = read_card(model)
+    if not card["networks"]:
+        raise MemeloomError(f"{model}: {card['model']} has no network to export; its folder runs without TensorFlow")
     backend = check_backend()
     if format_name != "keras" and backend != "tensorflow":
         raise ConfigError(f"{format_name} is written with TensorFlow; set KERAS_BACKEND=tensorflow (now {backend})")
     if format_name == "onnx":
         require("onnx", "tf2onnx")
-    card = read_card(model)
     with replace_folder(output, "an export", _is_export) as folder:
         captioner = load_model(model, progress)
         progress.start("export", len(captioner.networks), "networks")

@@ -12,7 +12,7 @@ from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.dataset.remote.mirror import local_folder
-from memeloom.train.checks import check_training, load_backend
+from memeloom.train.checks import COUNTED, check_training, load_backend
 from memeloom.train.fitting.history import EVENTS
 
 _REMEDY = "choose another train.output"
@@ -47,6 +47,10 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
     with ExitStack() as stack:
         if settings.devices != "workers":  # which of several processes writes files, the backend has to say
             stack.enter_context(locked(Path(settings.output)))
+        if settings.model in COUNTED:
+            from memeloom.train.ngram.training import train_counts
+
+            return train_counts(config, progress)
         load_backend(progress)
         from memeloom.train.backend import is_out_of_memory
         from memeloom.train.contract import hyperparameters

@@ -29,10 +29,10 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import write_config
 from memeloom.configs.outputs import atomic_file, fsync_folder, write_json
 from memeloom.configs.progress import SILENT, Progress
-from memeloom.configs.schema import Config
+from memeloom.configs.schema import Config, KindName
 from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.checks import load_backend
-from memeloom.train.contract import Captioner, KindName, ModelParts, open_kind
+from memeloom.train.contract import Captioner, ModelParts, count_parameters, open_kind
 from memeloom.train.runtime_folder import read_content
 
 CARD = "model.json"
@@ -103,7 +103,7 @@ def _write_files(folder: Path, model: Captioner, metrics: Mapping[str, Any], con
         "version": VERSION,
         "model": model.kind,
         "settings": dict(model.settings),
-        "parameters": sum(network.count_params() for network in model.networks.values()),
+        "parameters": count_parameters(model),
         "networks": list(model.networks),
         "content": list(model.files),
         "files": {name: file_sha256(folder / name) for name in names},
@@ -112,28 +112,39 @@ def _write_files(folder: Path, model: Captioner, metrics: Mapping[str, Any], con
 
 
 def load_model(folder: Path, progress: Progress = SILENT) -> Captioner:
-    """Load the model in `folder` after checking every byte of it, and Keras's backend if it is not loaded yet.
+    """Load the model in `folder` after checking every byte of it, and Keras's backend if the model needs it.
 
     Raises:
         NotAModel: there is none, it is of another version, or a file is missing or altered.
         ConfigError, MissingExtra: Keras's backend is unknown or not installed.
     """
     card = read_card(folder)
-    load_backend(progress)
-    from memeloom.train.backend import is_out_of_memory, keras
-
+    if card["networks"]:
+        load_backend(progress)
     kind = open_kind(card["model"])
     try:
-        networks = {name: keras.saving.load_model(folder / f"{name}.keras", compile=False) for name in card["networks"]}
+        networks = {name: _read_network(folder / f"{name}.keras") for name in card["networks"]}
         files = {name: read_content(folder / name) for name in card["content"]}
         return kind.load(ModelParts(networks, card["settings"], files, read_templates(folder)))
     except Exception as error:
         # A full device does not mean a damaged model.
-        if is_out_of_memory(error) and not isinstance(error, MemoryError):
+        if card["networks"] and _is_device_full(error):
             raise
         # The files are untrusted, and Keras, NumPy and the kinds may raise anything.
         reason = str(error) or type(error).__name__
         raise NotAModel(f"{folder}: the model cannot be read ({reason}); train again") from error
+
+
+def _read_network(path: Path) -> Any:
+    from memeloom.train.backend import keras
+
+    return keras.saving.load_model(path, compile=False)
+
+
+def _is_device_full(error: Exception) -> bool:
+    from memeloom.train.backend import is_out_of_memory
+
+    return is_out_of_memory(error) and not isinstance(error, MemoryError)
 
 
 def read_templates(folder: Path) -> tuple[DatasetTemplate, ...]:

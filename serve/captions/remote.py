@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.schema import KindName
 from memeloom.serve.captions.batch import write_batch
 from memeloom.serve.captions.errors import CaptionsUnavailable, DeadlineExceeded
 from memeloom.serve.captions.request import CaptionRequest
 from memeloom.serve.captions.served import ServedModel
 from memeloom.serve.captions.service import NextTokens, Result
-from memeloom.train.contract import CaptionWriter, KindName, Prompt
+from memeloom.train.contract import CaptionWriter, Prompt
 
 # Consecutive failures after which no request is sent for a while.
 _FAILURES: Final = 3

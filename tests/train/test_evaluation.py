@@ -20,10 +20,10 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.outputs import write_text
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Config
+from memeloom.configs.schema import Config, KindName
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.train.characters import END, Alphabet
-from memeloom.train.contract import Captioner, KindName, open_kind
+from memeloom.train.contract import Captioner, open_kind
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.corpus import open_dataset
 from memeloom.train.evaluation.held_out import ModelView, read_held_out

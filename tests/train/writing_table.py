@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memeloom.configs.schema import KindName
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import CaptionScores, KindName, Prompt
+from memeloom.train.contract import CaptionScores, Prompt
 from memeloom.train.corpus import Captions
 
 SEPARATOR = "|"

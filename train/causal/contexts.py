@@ -20,8 +20,6 @@ _FIFTEEN = np.uint32(15)
 SPREAD, MIX, LAST = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 ORDERS = 7
 FARTHEST = 63
-# The number of all unknown templates.
-UNKNOWN_TEMPLATE = 0
 # The row of dropped contexts; its vector stays zero.
 NULL_ROW = 0
 # Hash bits of contexts with few values (counted in 166,723 captions); the others use `bits`.

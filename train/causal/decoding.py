@@ -6,9 +6,11 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from memeloom.configs.schema import KindName
 from memeloom.dataset.manifest import DatasetTemplate
-from memeloom.train.causal.contexts import UNKNOWN_TEMPLATE, ContextSpec, ContextState, context_rows
-from memeloom.train.contract import KindName, Prompt, boxes_closed
+from memeloom.train.causal.contexts import ContextSpec, ContextState, context_rows
+from memeloom.train.contract import Prompt, boxes_closed
+from memeloom.train.corpus import UNKNOWN_TEMPLATE, template_numbers
 from memeloom.train.pictures.templates import TemplatePictures
 
 ENCODER = "encoder"
@@ -75,11 +77,6 @@ class CausalWriter:
 
     def text(self, tokens: Sequence[int]) -> str:
         return self.alphabet.decode([token + 1 for token in tokens])
-
-
-def template_numbers(rows: NDArray[Any], known: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
-    """Return the network's number of each template: 1 + row, or `UNKNOWN_TEMPLATE` if it is not among `known`."""
-    return np.where(np.isin(rows, known), rows.astype(np.int64) + 1, UNKNOWN_TEMPLATE)
 
 
 class CausalState:

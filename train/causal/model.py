@@ -19,13 +19,12 @@ from memeloom.train.causal.decoding import (
     CausalWriter,
     PictureSight,
     Step,
-    template_numbers,
 )
 from memeloom.train.causal.network import Core, Networks, Sight, Table, join
 from memeloom.train.causal.packing import CaptionPictures, PackedBatches, fill
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import CaptionScores, ModelParts, TrainingTask
-from memeloom.train.corpus import Captions, Dataset
+from memeloom.train.corpus import Captions, Dataset, template_numbers
 from memeloom.train.pictures.encoder import Encoder, open_encoder
 from memeloom.train.pictures.templates import TemplatePictures
 from memeloom.train.pictures.vectors import picture_vectors

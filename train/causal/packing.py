@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from memeloom.train.causal.contexts import (
     NAMES,
     NULL_ROW,
-    UNKNOWN_TEMPLATE,
     ContextSpec,
     context_rows,
     read_all,
     table_rows,
 )
-from memeloom.train.causal.decoding import template_numbers
-from memeloom.train.corpus import Captions, shuffled
+from memeloom.train.corpus import UNKNOWN_TEMPLATE, Captions, shuffled, template_numbers
 
 # From the second pass on, a context that occurs n times is dropped with probability _RARE / n. Otherwise the network
 # overfits to vectors that the table memorised from the same caption.

@@ -17,7 +17,7 @@ from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config, Evaluate
 from memeloom.dataset.remote.mirror import local_folder
 from memeloom.train.checks import check_backend
-from memeloom.train.contract import Captioner
+from memeloom.train.contract import Captioner, count_parameters
 from memeloom.train.evaluation.held_out import HeldOut, check_held_out, read_held_out
 from memeloom.train.evaluation.leaderboard import add_to_leaderboard, check_leaderboard
 from memeloom.train.evaluation.likelihood import ModelScores, best_of, score_held_out, summarize
@@ -106,9 +106,8 @@ def _check(settings: Evaluate, folders: Sequence[Path]) -> None:
     if settings.leaderboard is not None:
         check_leaderboard(Path(settings.leaderboard))
     check_held_out(Path(settings.dataset), settings.split)
-    for folder in folders:
-        read_card(folder)
-    check_backend()
+    if any([read_card(folder)["networks"] for folder in folders]):  # noqa: C419  # checks all of them
+        check_backend()
 
 
 def _evaluate(
@@ -129,7 +128,7 @@ def _evaluate(
             caption_sets[temperature] = sampled_captions(model, real, temperature, most, settings.seed)
             progress.advance(len(real.captions))
         progress.finish()
-    parameters = sum(int(network.count_params()) for network in model.networks.values())
+    parameters = count_parameters(model)
     return _ModelOutput(name, folder, model.kind, model.unit, parameters, scores, caption_sets, trained)
 
 

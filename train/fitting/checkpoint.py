@@ -14,7 +14,6 @@ import numpy as np
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file
 from memeloom.configs.schema import Train, Training
-from memeloom.train.backend import BACKEND
 from memeloom.train.contract import TrainingTask
 from memeloom.train.corpus import Dataset
 
@@ -93,6 +92,8 @@ def _first_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> st
 
 def identity(settings: Train, hyperparameters: Training, dataset: Dataset, task: TrainingTask) -> dict[str, Any]:
     """Return everything that determines the course of a training; other settings may change when it continues."""
+    from memeloom.train.backend import BACKEND
+
     model = task.captioner
     frozen = {
         name: network.variables if task.learned is None else _without(network.variables, task.learned)

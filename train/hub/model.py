@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Train
+from memeloom.configs.schema import KindName, Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import ACCELERATED, compiled, keras
 from memeloom.train.characters import END, Alphabet
-from memeloom.train.contract import ALL_BOXES, Batch, CaptionScores, KindName, ModelParts, Prompt, TrainingTask
+from memeloom.train.contract import ALL_BOXES, Batch, CaptionScores, ModelParts, Prompt, TrainingTask
 from memeloom.train.corpus import Captions, Dataset, shuffled
 from memeloom.train.hub.decoding import HubState
 from memeloom.train.hub.network import TINY, Decoder, open_preset, tiny_model

@@ -1,10 +1,11 @@
 """Contexts of characters as 48-bit hashes, of whole texts (`text`) and of captions in decoding (`state`).
 
-A context is a stretch of text before a character, and perhaps the template and the number of the text box. The hash is
-polynomial, mod 2^64: H(text + c) = (H(text) + r(c)) · B, with r(c) pseudo-random, so that the hash of any stretch is a
-difference of prefix sums. Both ways give the same hashes.
+A context is a stretch of text before a character, and perhaps the template. The hash is polynomial, mod 2^64:
+H(text + c) = (H(text) + r(c)) · B, with r(c) pseudo-random, so that the hash of any stretch is a difference of prefix
+sums. Both ways give the same hashes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
@@ -18,8 +19,6 @@ Hashes = NDArray[np.uint64]
 # The low bits of a hash are free for the number of a character.
 SYMBOL_BITS = 16
 CLEAR: Final = np.uint64(2**64 - 2**SYMBOL_BITS)
-# The template of captions whose template is unknown; it is in no context that was counted.
-UNKNOWN_TEMPLATE = 0
 # The longest stretch that `ContextState` holds.
 LONGEST = 12
 # The most words of a context.
@@ -27,8 +26,8 @@ MOST_WORDS = 3
 BASE: Final = 0x9E3779B97F4A7C15
 INVERSE: Final = pow(BASE, -1, 2**64)
 _MIX, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_TEMPLATE, _BOX, SECOND, THIRD = (
-    np.uint64(number) for number in (0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3)
+_TEMPLATE, SECOND, THIRD = (
+    np.uint64(number) for number in (0xD6E8FEB86659FD93, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3)
 )
 _SEED = np.uint64(0x2545F4914F6CDD1D)
 
@@ -38,56 +37,65 @@ class Context(NamedTuple):
 
     characters: the last so many, at most `LONGEST`, cut at the begin of the caption, which is a character of its own.
     suffix: the last so many of the current word. words: the current word so far and so many words before it, 1 to 3 in
-        all. Only one of these three is not 0.
-    template, box: whether the template, and the number of the text box, belong to it.
+        all. At most one of these three is not 0.
+    template: whether the template belongs to it.
     """
 
     characters: int = 0
     suffix: int = 0
     words: int = 0
     template: bool = False
-    box: bool = False
+
+
+class Contexts:
+    """The contexts of several chains, one after the other, as columns.
+
+    Each chain goes from general to specific, and begins with the empty context.
+
+    chain: of each context, (contexts,). begins: first context of each chain, (chains,).
+    characters, suffix, words, template: see `Context`, (contexts,).
+    marks: make the keys of different contexts differ, where their hashes are equal, (contexts,).
+    """
+
+    def __init__(self, chains: Sequence[Sequence[Context]]) -> None:
+        every = [context for chain in chains for context in chain]
+        self.chain = np.repeat(np.arange(len(chains)), [len(chain) for chain in chains])
+        self.begins = np.flatnonzero(np.diff(self.chain, prepend=-1))
+        self.characters, self.suffix, self.words = (
+            np.array(column) for column in list(zip(*every, strict=True))[:3]
+        )  # fmt: skip
+        self.template = np.array([context.template for context in every])
+        self.marks = _spread(np.arange(1, len(every) + 1, dtype=np.uint64) * np.uint64(BASE)) & CLEAR
+
+    def __len__(self) -> int:
+        """Return the number of contexts, of all chains."""
+        return len(self.chain)
+
+    def hashes(self, stretches: "Stretches") -> tuple[Hashes, NDArray[np.bool_]]:
+        """Return the hash of each context at each position, with `SYMBOL_BITS` zeros below, (contexts, positions).
+
+        Also returns which of them hold more than the context before them in their chain; others count nothing.
+        """
+        values = stretches.values(self)
+        values += np.where(self.template[:, np.newaxis], (stretches.template + np.uint64(1)) * _TEMPLATE, np.uint64(0))
+        mixed = _spread(values + _SEED) & CLEAR
+        differs = np.ones(mixed.shape, np.bool_)
+        np.not_equal(mixed[1:], mixed[:-1], out=differs[1:])
+        differs[self.begins] = True
+        return mixed, differs
 
 
 class Stretches(Protocol):
-    """Hashes of stretches of text before positions, uint64 (positions,) each."""
+    """Hashes of stretches of text before positions."""
 
-    def characters(self, most: int) -> Hashes:
-        """Return the hash of the last `most` characters."""
-        ...
-
-    def suffix(self, most: int) -> Hashes:
-        """Return the hash of the last `most` characters of the current word."""
-        ...
-
-    def words(self, count: int) -> Hashes:
-        """Return the hash of the current word so far and the `count` - 1 words before it."""
+    def values(self, contexts: Contexts) -> Hashes:
+        """Return the hash of the stretch of each context, without the template, a new (contexts, positions)."""
         ...
 
     @property
     def template(self) -> Hashes:
-        """Number of the template."""
+        """Number of the template, (positions,)."""
         ...
-
-    @property
-    def box(self) -> Hashes:
-        """Number of the text box."""
-        ...
-
-
-def hashes(context: Context, stretches: Stretches) -> Hashes:
-    """Return the hash of `context` at each position, with `SYMBOL_BITS` zeros below; equal contexts have equal ones."""
-    if context.words:
-        value = stretches.words(context.words)
-    elif context.suffix:
-        value = stretches.suffix(context.suffix)
-    else:
-        value = stretches.characters(context.characters)
-    if context.template:
-        value = value + (stretches.template + np.uint64(1)) * _TEMPLATE
-    if context.box:
-        value = value + (stretches.box + np.uint64(1)) * _BOX
-    return _spread(value + _SEED) & CLEAR
 
 
 def _spread(value: Hashes) -> Hashes:

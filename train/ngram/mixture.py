@@ -11,50 +11,42 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.train.ngram.chain import Estimates
-from memeloom.train.ngram.levels import Floats
+from memeloom.train.ngram.table import Estimates, Floats
 
 _BATCH: Final = 4096
 _RATE, _DECAY, _DECAY_SQUARES = 0.05, 0.9, 0.99
-# Pulls powers that few characters fit to what all start from.
+# Weight decay towards the initial powers.
 _PULL: Final = 1e-4
 
 
-class Gate:
-    """Numbers positions by the depths of the first two chains. contexts: how many contexts each of these has."""
-
-    def __init__(self, contexts: Sequence[int]) -> None:
-        self._contexts = tuple(contexts[:2])
-        self.count = int(np.prod(self._contexts))
-
-    def of(self, estimates: Sequence[Estimates]) -> NDArray[np.int64]:
-        """Return the number of each position, 0 … `count` - 1."""
-        number = np.zeros_like(estimates[0].depth)
-        for made, contexts in zip(estimates, self._contexts, strict=False):
-            number = number * contexts + made.depth
-        return number
+def gate_size(depths: Sequence[int]) -> int:
+    """Return how many numbers `gate` gives. depths: number of contexts of each chain."""
+    return depths[0] * depths[1]
 
 
-def mixed(estimates: Sequence[Estimates], powers: Floats, gate: NDArray[np.int64]) -> Floats:
+def gate(estimates: Estimates, depths: Sequence[int]) -> NDArray[np.int64]:
+    """Return a number for each position, by what the first two chains know there."""
+    numbers: NDArray[np.int64] = estimates.depth[0] * depths[1] + estimates.depth[1]
+    return numbers
+
+
+def mixed(estimates: Estimates, powers: Floats, numbers: NDArray[np.int64]) -> Floats:
     """Return log-probabilities, (positions, characters).
 
-    powers: of each chain by number of the gate, (numbers, chains). gate: number of each position.
+    powers: of each chain by number of the gate, (numbers, chains). numbers: of each position.
     """
-    own = powers[gate]
-    total = np.zeros_like(estimates[0].probabilities)
-    for chain, made in enumerate(estimates):
-        total += own[:, chain, np.newaxis] * np.log(made.probabilities)
+    total: Floats = np.einsum("nc,cnv->nv", powers[numbers], np.log(estimates.probabilities))
     total -= total.max(axis=1, keepdims=True)
     total -= np.log(np.exp(total).sum(axis=1, keepdims=True))
     return total
 
 
 def fit_powers(
-    logs: Floats, gate: NDArray[np.int64], symbols: NDArray[np.int64], numbers: int, seed: int, steps: int = 400
+    logs: Floats, gates: NDArray[np.int64], symbols: NDArray[np.int64], numbers: int, seed: int, steps: int = 400
 ) -> Floats:
-    """Return the powers, (numbers, chains), under which characters are likeliest, by Adam.
+    """Return the powers, 0 or more, (numbers, chains), under which characters are likeliest, by Adam.
 
-    logs: of the chains' estimates, (chains, positions, characters). gate: number of each position. symbols: the
+    logs: of the chains' estimates, (chains, positions, characters). gates: number of each position. symbols: the
     character at each, from 0.
     """
     chains, positions, _ = logs.shape
@@ -63,7 +55,7 @@ def fit_powers(
     rng = np.random.default_rng(seed)
     for step in range(1, steps + 1):
         drawn = rng.integers(0, positions, min(_BATCH, positions))
-        own, numbers_drawn = logs[:, drawn], gate[drawn]
+        own, numbers_drawn = logs[:, drawn], gates[drawn]
         total = np.einsum("nc,cnv->nv", powers[numbers_drawn], own)
         total = np.exp(total - total.max(axis=1, keepdims=True))
         total /= total.sum(axis=1, keepdims=True)
@@ -77,4 +69,5 @@ def fit_powers(
         powers -= (rate * (mean / (1 - _DECAY**step)) / (np.sqrt(square / (1 - _DECAY_SQUARES**step)) + 1e-8)).astype(
             np.float32
         )
+        np.maximum(powers, 0, out=powers)
     return powers

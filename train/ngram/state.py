@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.train.ngram.contexts import BASE, LONGEST, SECOND, THIRD, Hashes, Spelling, powers
+from memeloom.train.ngram.contexts import BASE, LONGEST, SECOND, THIRD, Contexts, Hashes, Spelling, powers
 
 _POWERS: Final = powers(BASE, LONGEST + 1)[1:, np.newaxis]
 
@@ -16,7 +16,7 @@ class ContextState:
     """The `Stretches` of unfinished captions, a row each, in decoding.
 
     last: the last characters, latest first, then the begin (0) and none, (LONGEST, rows). word, before, before_that:
-    hashes of the current word so far and of those before it. length: of the current word. box, template: numbers.
+    hashes of the current word so far and of those before it. length: of the current word. template: number.
     """
 
     spelling: Spelling
@@ -25,7 +25,6 @@ class ContextState:
     before: Hashes
     before_that: Hashes
     length: NDArray[np.int64]
-    box: Hashes
     template: Hashes
     _sums: Hashes
 
@@ -38,7 +37,7 @@ class ContextState:
         none = np.zeros(rows, np.uint64)
         length = np.zeros(rows, np.int64)
         sums = _sums(last, spelling)
-        return cls(spelling, last, none, none, none, length, none, templates.astype(np.uint64), sums)
+        return cls(spelling, last, none, none, none, length, templates.astype(np.uint64), sums)
 
     def read(self, characters: NDArray[np.integer[Any]]) -> "ContextState":
         """Return the state after one more character per row, numbers from 1, (rows,)."""
@@ -52,7 +51,6 @@ class ContextState:
             before=np.where(ends, self.word, self.before),
             before_that=np.where(ends, self.before, self.before_that),
             length=np.where(ends, 0, self.length + 1),
-            box=self.box + (characters == spelling.separator),
             template=self.template,
             _sums=_sums(last, spelling),
         )
@@ -66,19 +64,20 @@ class ContextState:
         """Return these rows in this order."""
         return ContextState(self.spelling, *(column[..., rows] for column in _columns(self)))
 
-    def characters(self, most: int) -> Hashes:
-        hashed: Hashes = self._sums[most]
-        return hashed
-
-    def suffix(self, most: int) -> Hashes:
-        hashed: Hashes = np.take_along_axis(self._sums, np.minimum(self.length, most)[np.newaxis], axis=0)[0]
-        return hashed
-
-    def words(self, count: int) -> Hashes:
-        value = self.word
-        for word, factor in zip((self.before, self.before_that)[: count - 1], (SECOND, THIRD), strict=False):
-            value = value + word * factor
-        return value
+    def values(self, contexts: Contexts) -> Hashes:
+        words = [self.word]
+        for word, factor in ((self.before, SECOND), (self.before_that, THIRD)):
+            words.append(words[-1] + word * factor)
+        # A suffix is no longer than its word.
+        most = np.where(
+            contexts.suffix[:, np.newaxis] > 0,
+            np.minimum(contexts.suffix[:, np.newaxis], self.length),
+            contexts.characters[:, np.newaxis],
+        )
+        values: Hashes = np.take_along_axis(self._sums, most, axis=0)
+        of_words = np.flatnonzero(contexts.words)
+        values[of_words] = np.stack(words)[contexts.words[of_words] - 1]
+        return values
 
 
 def _sums(last: NDArray[np.intp], spelling: Spelling) -> Hashes:

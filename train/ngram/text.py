@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.train.ngram.contexts import BASE, INVERSE, SECOND, THIRD, Hashes, Spelling, powers
+from memeloom.train.ngram.contexts import BASE, INVERSE, SECOND, THIRD, Contexts, Hashes, Spelling, powers
 
 
 class Text:
     """Concatenated captions, and the hashes of stretches before any of their characters.
 
     characters: numbers from 1, uint16 (characters,). starts: offset of each caption and the end of the last, int64
-    (captions + 1,). templates: number of each caption's template, (captions,), `UNKNOWN_TEMPLATE` for unknown.
+    (captions + 1,). templates: number of each caption's template, (captions,); 0 is one that is unknown.
     spelling: which characters end words and boxes.
     """
 
@@ -37,9 +37,6 @@ class Text:
         self._sums = np.zeros(count + 1, np.uint64)
         np.cumsum(spelling.numbers[characters] * inverse[self._place], dtype=np.uint64, out=self._sums[1:])
         self.word = np.maximum(self.begin, _after_last(spelling.spaces[characters]))
-        closed = np.zeros(count + 1, np.int32)
-        np.cumsum(characters == spelling.separator, out=closed[1:])
-        self.box = closed[:-1] - closed[self.begin]
 
     def __len__(self) -> int:
         """Return the number of characters."""
@@ -88,7 +85,15 @@ class TextStretches:
     text: Text
     positions: NDArray[np.int32]
 
-    def characters(self, most: int) -> Hashes:
+    def values(self, contexts: Contexts) -> Hashes:
+        found = np.empty((len(contexts), len(self.positions)), np.uint64)
+        for row, (characters, suffix, words) in enumerate(
+            zip(contexts.characters.tolist(), contexts.suffix.tolist(), contexts.words.tolist(), strict=True)
+        ):
+            found[row] = self._words(words) if words else self._suffix(suffix) if suffix else self._last(characters)
+        return found
+
+    def _last(self, most: int) -> Hashes:
         text, at = self.text, self.positions
         begin = text.begin[at]
         since = np.maximum(at - most, begin).astype(np.int32)
@@ -97,11 +102,11 @@ class TextStretches:
         value[clipped] += text.begun(at[clipped])
         return value
 
-    def suffix(self, most: int) -> Hashes:
+    def _suffix(self, most: int) -> Hashes:
         text, at = self.text, self.positions
         return text.hashed(np.maximum(at - most, text.word[at]).astype(np.int32), at)
 
-    def words(self, count: int) -> Hashes:
+    def _words(self, count: int) -> Hashes:
         text, at = self.text, self.positions
         begin, since = text.begin[at], text.word[at]
         value = text.hashed(since, at)
@@ -115,10 +120,6 @@ class TextStretches:
     @property
     def template(self) -> Hashes:
         return self.text.templates[self.text.caption[self.positions]].astype(np.uint64)
-
-    @property
-    def box(self) -> Hashes:
-        return self.text.box[self.positions].astype(np.uint64)
 
 
 def _after_last(found: NDArray[np.bool_]) -> NDArray[np.int32]:

@@ -6,9 +6,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memeloom.configs.schema import KindName
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import Alphabet
-from memeloom.train.contract import ALL_BOXES, KindName, Prompt
+from memeloom.train.contract import ALL_BOXES, Prompt
 from memeloom.train.pictures.templates import TemplatePictures
 from memeloom.train.show_and_tell.words import UNKNOWN, Words
 

@@ -1,0 +1,159 @@
+"""The counted kind is trained, evaluated and written with, without Keras and its backends."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memeloom.configs.errors import ConfigError, MemeloomError
+from memeloom.configs.load import write_config
+from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import read_manifest
+from memeloom.train.contract import Prompt
+from memeloom.train.corpus import read_captions
+from memeloom.train.evaluation.stage import evaluate_models
+from memeloom.train.export import export_model
+from memeloom.train.fit import train_model
+from memeloom.train.generate import generate_captions
+from memeloom.train.model_folder import NotAModel, load_model
+from memeloom.train.ngram.model import COUNTS, NgramCaptioner
+from memeloom.train.runtime import open_captioner
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+WITHOUT_KERAS = """
+import json, sys
+from pathlib import Path
+from memeloom.configs.load import load_config
+from memeloom.train.evaluation.stage import evaluate_models
+from memeloom.train.fit import train_model
+from memeloom.train.generate import generate_captions
+
+config = load_config(Path(sys.argv[1]), (), {})
+found = {"trained": dict(train_model(config).counts)}
+found["evaluated"] = dict(evaluate_models(config).counts)
+found["written"] = [caption.boxes for caption in generate_captions(config)]
+assert not {"keras", "tensorflow", "jax"} & set(sys.modules)
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def config(toy: Callable[..., Config], tmp_path: Path) -> Config:
+    return toy(tmp_path, model="ngram")
+
+
+def trained(config: Config) -> NgramCaptioner:
+    train_model(config)
+    model = load_model(Path(config.train.output))
+    assert isinstance(model, NgramCaptioner)
+    return model
+
+
+def test_it_trains_evaluates_and_writes_without_keras(config: Config, tmp_path: Path) -> None:
+    settings = {
+        "evaluate": config.evaluate.model_copy(update={
+            "models": (config.train.output,), "dataset": config.train.dataset, "output": str(tmp_path / "found"),
+            "split": "validation",
+        }),
+        "generate": config.generate.model_copy(update={"model": config.train.output, "captions": 2}),
+    }  # fmt: skip
+    write_config(tmp_path / "config.yaml", config.model_copy(update=settings))
+    command = [sys.executable, "-c", WITHOUT_KERAS, str(tmp_path / "config.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    found = json.loads(done.stdout)
+    # A toy language of 49 possible captions.
+    assert found["trained"]["validation_accuracy"] > 0.7
+    assert found["evaluated"]["bits per character"] < 1
+    assert len(found["written"]) > 2
+
+
+def test_steps_of_decoding_have_the_likelihood_of_the_caption(config: Config) -> None:
+    model = trained(config)
+    folder = Path(config.train.dataset)
+    captions = read_captions(folder, read_manifest(folder), "validation", model.alphabet)
+    scores = model.score(captions, 0, len(captions))
+    assert scores.tokens.tolist() == scores.characters.tolist() == captions.lengths.tolist()
+    for row in range(3):
+        tokens = captions.characters[captions.starts[row] : captions.starts[row + 1]].astype(np.int64) - 1
+        state = model.start_decoding([Prompt(model.templates[captions.templates[row]])])
+        likelihood = 0.0
+        for token in tokens:
+            likelihood += state.log_probs()[0, token]
+            state.append(np.array([token]))
+        assert likelihood == pytest.approx(scores.log_likelihood[row], rel=1e-4)
+
+
+def test_a_start_text_is_read(config: Config) -> None:
+    train_model(config)
+    model = open_captioner(Path(config.train.output))
+    (doge,) = [template for template in model.templates if template.name == "Doge"]
+    texts = ["wow", "", "wow|su"]
+    together = model.start_decoding([Prompt(doge, text) for text in texts])
+    together.select(np.array([2, 0]))
+    alone = model.start_decoding([Prompt(doge, "wow|su")])
+    assert together.log_probs()[0] == pytest.approx(alone.log_probs()[0], abs=1e-5)
+    assert model.text([int(alone.log_probs()[0].argmax())]) == "c"
+
+
+def test_templates_that_were_not_learned_get_captions(config: Config) -> None:
+    train_model(config)
+    settings = {"model": config.train.output, "templates": ("No Such Template",), "boxes": 2, "captions": 2, "seed": 1}
+    assert generate_captions(config.model_copy(update={"generate": config.generate.model_copy(update=settings)}))
+
+
+def test_a_complete_training_is_not_repeated_and_another_not_overwritten(
+    config: Config, toy: Callable[..., Config]
+) -> None:
+    folder = Path(config.train.output)
+    counts = dict(train_model(config).counts)
+    before = (folder / "model.json").stat().st_mtime_ns
+    assert dict(train_model(config).counts) == counts
+    assert (folder / "model.json").stat().st_mtime_ns == before
+    for changes in ({"ngram__forget_singles": False}, {"seed": 5}):
+        with pytest.raises(MemeloomError, match="holds another training"):
+            train_model(toy(folder.parent, model="ngram", **changes))
+    train_model(toy(folder.parent, model="ngram", seed=5, restart=True))
+    assert (folder / "model.json").stat().st_mtime_ns > before
+    (folder / "model.json").unlink()
+    train_model(toy(folder.parent, model="ngram", seed=5))
+    assert (folder / "model.json").exists()
+
+
+def test_several_processes_are_refused(toy: Callable[..., Config], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ngram is counted by one process"):
+        train_model(toy(tmp_path, model="ngram", devices="all"))
+
+
+def test_there_is_no_network_to_export(config: Config, tmp_path: Path) -> None:
+    trained(config)
+    with pytest.raises(MemeloomError, match="ngram has no network to export; its folder runs without TensorFlow"):
+        export_model(Path(config.train.output), tmp_path / "exported", "keras")
+
+
+def test_damaged_counts_are_refused(config: Config) -> None:
+    trained(config)
+    path = Path(config.train.output) / COUNTS
+    path.write_bytes(path.read_bytes()[:-20])
+    for open_model in (load_model, open_captioner):
+        with pytest.raises(NotAModel, match=r"counts\.npz: damaged"):
+            open_model(Path(config.train.output))
+
+
+def test_it_stands_beside_other_kinds_in_an_evaluation(
+    config: Config, toy: Callable[..., Config], tmp_path: Path
+) -> None:
+    train_model(config)
+    other = toy(tmp_path, model="convnet", output=str(tmp_path / "convnet"))
+    train_model(other)
+    settings = config.evaluate.model_copy(update={
+        "models": (config.train.output, other.train.output), "dataset": config.train.dataset,
+        "output": str(tmp_path / "found"), "split": "validation", "written": 4,
+    })  # fmt: skip
+    evaluate_models(config.model_copy(update={"evaluate": settings}))
+    found = json.loads((tmp_path / "found" / "metrics.json").read_text())["models"]
+    assert {model["kind"] for model in found} == {"ngram", "convnet"}
+    assert all(model["parameters"] > 0 for model in found)
