@@ -38,13 +38,17 @@ def byte_pairs(*special: str) -> dict[str, Any]:
     return {"vocabulary": found["vocab"], "merges": [" ".join(pair) for pair in found["merges"]]}
 
 
-def pieces() -> bytes:
-    """A SentencePiece vocabulary as Gemma's: line breaks are tokens, unknown characters are bytes."""
+def pieces(*, prefix: bool = False) -> bytes:
+    """A SentencePiece vocabulary as Gemma's: line breaks are tokens, unknown characters are bytes.
+
+    prefix: every text begins with a space, as in Llama 2 and Mistral.
+    """
     stream = io.BytesIO()
+    begin, end = ("<s>", "</s>") if prefix else ("<bos>", "<eos>")
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS), model_writer=stream, model_type="bpe", vocab_size=340, byte_fallback=True,
-        normalization_rule_name="identity", add_dummy_prefix=False, pad_id=0, eos_id=1, bos_id=2, unk_id=3,
-        pad_piece="<pad>", eos_piece="<eos>", bos_piece="<bos>", unk_piece="<unk>", hard_vocab_limit=False,
+        normalization_rule_name="identity", add_dummy_prefix=prefix, pad_id=0, eos_id=1, bos_id=2, unk_id=3,
+        pad_piece="<pad>", eos_piece=end, bos_piece=begin, unk_piece="<unk>", hard_vocab_limit=False,
         user_defined_symbols=["\n", "<start_of_image>", "<img>", "<end_of_image>"], minloglevel=2,
     )  # fmt: skip
     return stream.getvalue()
@@ -70,6 +74,14 @@ def qwen3() -> Any:
     tokenizer = keras_hub.models.Qwen3Tokenizer(**byte_pairs("<|endoftext|>", "<|im_end|>"))
     backbone = keras_hub.models.Qwen3Backbone(vocabulary_size=tokenizer.vocabulary_size(), head_dim=8, **_SHAPE)
     return keras_hub.models.Qwen3CausalLM(backbone, keras_hub.models.Qwen3CausalLMPreprocessor(tokenizer))
+
+
+def mistral() -> Any:
+    tokenizer = keras_hub.models.MistralTokenizer(proto=pieces(prefix=True))
+    backbone = keras_hub.models.MistralBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(), sliding_window=32, **_SHAPE
+    )
+    return keras_hub.models.MistralCausalLM(backbone, keras_hub.models.MistralCausalLMPreprocessor(tokenizer))
 
 
 def gemma3(*, sees: bool = False) -> Any:
@@ -101,7 +113,7 @@ def pali_gemma() -> Any:
 
 
 FAMILIES: Mapping[str, Callable[[], Any]] = MappingProxyType({
-    "gpt2": gpt2, "llama3": llama3, "qwen3": qwen3, "gemma3": gemma3, "pali_gemma": pali_gemma,
+    "gpt2": gpt2, "llama3": llama3, "qwen3": qwen3, "mistral": mistral, "gemma3": gemma3, "pali_gemma": pali_gemma,
     "gemma3_sees": lambda: gemma3(sees=True),
 })  # fmt: skip
 

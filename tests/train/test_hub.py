@@ -12,6 +12,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import Manifest, read_manifest
+from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Prompt
 from memeloom.train.corpus import Captions, open_dataset, read_captions
 from memeloom.train.decoding.choosers import by_threshold
@@ -28,7 +29,8 @@ keras_hub = pytest.importorskip("keras_hub")
 
 from memeloom.train.hub import network  # noqa: E402
 from memeloom.train.hub.model import HubCaptioner, prepare, windows  # noqa: E402
-from tests.train.hub_presets import SIDE, write_preset  # noqa: E402
+from memeloom.train.hub.tokens import Tokens  # noqa: E402
+from tests.train.hub_presets import FAMILIES, SIDE, write_preset  # noqa: E402
 
 # Keras 3.15 asks TensorFlow's tensors for arrays in the manner of NumPy 1.
 pytestmark = [
@@ -230,6 +232,24 @@ def test_any_picture_is_captioned(trained: Config, model: HubCaptioner, tmp_path
     })  # fmt: skip
     made = generate_captions(config)
     assert {caption.template_id for caption in made} == {"image"}
+
+
+@pytest.mark.parametrize("family", ["gpt2", "mistral", "gemma3"])
+def test_the_text_of_tokens_is_that_of_the_tokenizer(family: str) -> None:
+    preprocessor = FAMILIES[family]().preprocessor
+    tokens = Tokens(preprocessor, Alphabet.of("abcdefghijklmnopqrstuvwxyz |☃é'"), "|")
+    text = "one does not simply|walk ☃☃é into|wow\n"
+    (stream,) = tokens.streams([text])
+    assert tokens.text(stream).removeprefix(" ") == text
+    # A start text, and what follows.
+    (stream,) = tokens.streams(["one does not simply walk"])
+    for at in range(len(stream)):
+        assert (tokens.text(stream[:at]) + tokens.text(stream[at:])).strip() == "one does not simply walk"
+    rng = np.random.default_rng(1)
+    drawn_tokens = rng.integers(10, preprocessor.tokenizer.vocabulary_size(), (50, 12))
+    for row in drawn_tokens[(drawn_tokens != tokens.close).all(axis=1)].tolist():
+        expected = preprocessor.tokenizer.detokenize([row])[0].replace("\ufffd", "")
+        assert tokens.text(row).removeprefix(" ") == expected.removeprefix(" ")
 
 
 def task(config: Config) -> Any:

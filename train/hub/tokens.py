@@ -18,6 +18,8 @@ from memeloom.train.characters import END, Alphabet
 from memeloom.train.corpus import Captions
 
 _LINE = "\n"
+# Stands for a part of a character.
+_INCOMPLETE = "\ufffd"
 _NAME_CHARACTERS = 80
 _TYPED = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-"})
 # Of a prompt with a picture, beside the picture itself: start, line breaks, begin and end of the picture.
@@ -42,6 +44,9 @@ class Tokens:
         if self._tokenizer.detokenize([[self.close]]) != [_LINE]:
             raise ValueError("its tokenizer has no line break")
         self.end = int(self._tokenizer.end_token_id)
+        self._spelled: dict[int, str] = {}
+        # Some SentencePiece vocabularies begin every text with a space.
+        self._prefix = " " if self._box(self.encode(["a"])[0]).startswith(" ") else ""
         converter = getattr(preprocessor, "image_converter", None)
         self.side: int | None = None if converter is None else int(converter.image_size[0])
         self.picture_tokens, self._picture = 0, ""
@@ -76,7 +81,10 @@ class Tokens:
         return streams
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens with separators and `END`; incomplete characters are dropped."""
+        """Return the text of tokens with separators and `END`; incomplete characters are dropped.
+
+        The first box may continue a start text, so it keeps a space that it begins with.
+        """
         ended = len(tokens) > 0 and tokens[-1] == self.end
         parts: list[list[int]] = [[]]
         for token in tokens[:-1] if ended else tokens:
@@ -84,8 +92,27 @@ class Tokens:
                 parts.append([])
             else:
                 parts[-1].append(int(token))
-        text = self.separator.join(text.replace("\ufffd", "") for text in self._tokenizer.detokenize(parts))
+        first, *others = map(self._box, parts)
+        text = self.separator.join([first, *(box.removeprefix(self._prefix) for box in others)])
         return text + END if ended else text
+
+    def _box(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens inside a box.
+
+        Most tokens are spelled alike everywhere; a call of the tokenizer would take longer than a step of a small
+        network.
+        """
+        for token in {*tokens} - self._spelled.keys():
+            self._spelled[token] = self._decoded([token])
+        spelled = [self._spelled[token] for token in tokens]
+        if any(_INCOMPLETE in each for each in spelled):
+            return self._decoded(tokens).replace(_INCOMPLETE, "")
+        return "".join(spelled)
+
+    def _decoded(self, tokens: Sequence[int]) -> str:
+        # At the beginning of a text some tokenizers would remove a space.
+        (text,) = self._tokenizer.detokenize([[self.close, *tokens]])
+        return str(text)[1:]
 
     def normalize(self, start: str) -> str:
         """Normalize a typed or OCR text to the form of captions.
