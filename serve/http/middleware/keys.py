@@ -6,7 +6,9 @@ import math
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from limits import RateLimitItem, parse
 from limits.aio.storage import MemoryStorage
@@ -18,6 +20,8 @@ from memeloom.configs.fields import api_key
 from memeloom.configs.schema import Serve
 from memeloom.serve.http.middleware.answers import PROBES, send_problem
 
+# The key in the scope of the request's `Budget`; there is none without a limit.
+BUDGET: Final = "memeloom.budget"
 _PREFIX = "ml_"
 
 
@@ -49,6 +53,22 @@ def read_keys(settings: Serve) -> dict[str, str]:
     return {digest: name for name, _, digest in (line.partition(":") for line in lines)}
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The requests that a key or an address may send. rate: of which a request has been counted already."""
+
+    rate: RateLimitItem
+    who: str
+    limiter: SlidingWindowCounterRateLimiter
+
+    async def charge(self, requests: int) -> int | None:
+        """Count further requests; None if the budget allows them, else seconds until another try."""
+        if await self.limiter.hit(self.rate, self.who, cost=requests):
+            return None
+        reset = (await self.limiter.get_window_stats(self.rate, self.who)).reset_time
+        return max(1, math.ceil(reset - time.time()))
+
+
 class Keys:
     """Lets in requests with a known API key, within its budget: ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``.
 
@@ -71,17 +91,18 @@ class Keys:
         if not self._keys:
             if self._anonymous is not None:
                 client = scope.get("client")
-                if not await self._within(self._anonymous, f"address {client[0] if client else ''}", send):
-                    return
-            await self._app(scope, receive, send)
+                who = f"address {client[0] if client else ''}"
+                await self._charged(Budget(self._anonymous, who, self._limiter), scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
             return
         name = self._name(scope)
         if name is None:
             challenge = [(b"www-authenticate", b"Bearer")]
             detail = "an API key is needed: Authorization: Bearer KEY"
             await send_problem(send, 401, detail, field="Authorization", headers=challenge)
-        elif await self._within(self._budget, f"key {name}", send):
-            await self._app(scope, receive, send)
+        else:
+            await self._charged(Budget(self._budget, f"key {name}", self._limiter), scope, receive, send)
 
     def _name(self, scope: Scope) -> str | None:
         """Return the name of the request's key."""
@@ -97,13 +118,13 @@ class Keys:
                 found = name
         return found
 
-    async def _within(self, budget: RateLimitItem, who: str, send: Send) -> bool:
-        if await self._limiter.hit(budget, who):
-            return True
-        reset = (await self._limiter.get_window_stats(budget, who)).reset_time
-        wait = max(1, math.ceil(reset - time.time()))
-        await send_problem(send, 429, f"the budget of {budget} is used up", retry_after=wait)
-        return False
+    async def _charged(self, budget: Budget, scope: Scope, receive: Receive, send: Send) -> None:
+        wait = await budget.charge(1)
+        if wait is not None:
+            await send_problem(send, 429, f"the budget of {budget.rate} is used up", retry_after=wait)
+            return
+        scope[BUDGET] = budget
+        await self._app(scope, receive, send)
 
 
 def _rate(budget: str) -> str:

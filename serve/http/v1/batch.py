@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from memeloom.serve.captions.service import Written
 from memeloom.serve.http.captioning.subjects import Subject, find_subject
 from memeloom.serve.http.captioning.writing import Captioning, Model
+from memeloom.serve.http.middleware.keys import BUDGET, Budget
 from memeloom.serve.http.problems import Problem, logged_problem, problem_responses
 from memeloom.serve.http.resources import Resources, Shared
 from memeloom.serve.http.v1.batch_files import ArchiveWriter, BatchBody, BatchItem, read_archive, read_lines
@@ -65,7 +66,7 @@ _BODY: Final = {
             "`results.jsonl`.",
             "content": {_LINES: {"schema": {"type": "string"}}, _ZIP: _BINARY},
         },
-        **problem_responses(400, 413, 415, 422, 503),
+        **problem_responses(400, 413, 415, 422, 429, 503),
     },
     openapi_extra=_BODY,
     summary="Many memes in one request",
@@ -78,6 +79,7 @@ async def answer_batch(request: Request, shared: Shared, captioning: Model) -> S
     fails has a `problem` in its place.
     """
     items = await _items(request, shared)
+    await _charge(request, len(items))
     base = shared.base_url(request)
     if _ZIP in request.headers.get("accept", ""):
         return StreamingResponse(_as_archive(items, shared, captioning, base), media_type=_ZIP)
@@ -94,6 +96,19 @@ async def _items(request: Request, shared: Resources) -> Sequence[BatchItem]:
     if kind not in _LINE_TYPES:
         raise Problem(415, "Unknown type", f"send {_LINES} or {_ZIP}", "content-type")
     return await shared.run(read_lines, await request.body(), serve.batch_requests)
+
+
+async def _charge(request: Request, items: int) -> None:
+    """Count each request of a batch in the client's budget; one is counted already. Raises Problem."""
+    budget: Budget | None = request.scope.get(BUDGET)
+    if budget is None or items <= 1:
+        return
+    if items > budget.rate.amount:
+        raise Problem(413, None, f"the budget of {budget.rate} allows no batch of {items} requests", "body")
+    wait = await budget.charge(items - 1)
+    if wait is not None:
+        detail = f"the budget of {budget.rate} does not allow {items} requests now"
+        raise Problem(429, None, detail, headers={"Retry-After": str(wait)})
 
 
 async def _as_lines(

@@ -266,6 +266,22 @@ def test_requests_beyond_the_limit_get_503_and_the_others_their_answer(
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 503)
 
 
+def test_each_request_of_a_batch_is_charged(start_server: StartServer, tmp_path: Path) -> None:
+    settings = {"generate.model": str(tmp_path), "serve.anonymous_budget": "10/hour"}
+    headers = {"content-type": "application/jsonl"}
+    with start_server(settings) as server, server.client() as http:
+
+        def batch(items: int) -> httpx2.Response:
+            return http.post("/v1/batch", content='{"template": "doge"}\n' * items, headers=headers)
+
+        assert batch(11).status_code == 413  # charged as one: no budget allows it
+        assert batch(6).status_code == 200
+        refused = batch(4)
+        assert (refused.status_code, refused.headers["content-type"]) == (429, "application/problem+json")
+        assert 1 <= int(refused.headers["retry-after"]) <= 3600
+        assert [http.get("/templates/").status_code for _ in range(3)] == [200, 200, 429]
+
+
 @pytest.mark.parametrize("where", ["file", "environment"])
 def test_api_keys_let_in_those_who_have_one_within_its_budget(
     start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
