@@ -1,7 +1,7 @@
 """The HTTP application: its routes, its errors, its bounds, and what they work with."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -22,6 +22,7 @@ from memeloom.serve.http.middleware.admission import ADMISSION, Admission, Concu
 from memeloom.serve.http.middleware.headers import SafeAnswers
 from memeloom.serve.http.middleware.keys import Keys, read_keys
 from memeloom.serve.http.middleware.limits import BodyLimit, Deadline
+from memeloom.serve.http.openapi import describe_middleware
 from memeloom.serve.http.problems import install_handlers
 from memeloom.serve.http.resources import Resources
 from memeloom.serve.http.v1 import batch, captions, catalog, memes, templates
@@ -42,7 +43,7 @@ def create_app(config: Config) -> FastAPI:
     Raises:
         ConfigError: `serve.keys_file` cannot be read.
     """
-    metrics, serve = Metrics(), config.serve
+    metrics, serve, keys = Metrics(), config.serve, read_keys(config.serve)
     admission = Admission(serve.concurrency, {batch.PATH: max(1, serve.concurrency // _BATCHES)}, metrics.refused.inc)
 
     @asynccontextmanager
@@ -59,16 +60,17 @@ def create_app(config: Config) -> FastAPI:
         title="memeloom",
         version=version("memeloom"),
         lifespan=lifespan,
-        middleware=_middleware(serve, metrics, admission),
+        middleware=_middleware(serve, keys, metrics, admission),
     )
     app.state.metrics = metrics
     install_handlers(app)
     for module in _ROUTES:
         app.include_router(module.router)
+    describe_middleware(app, has_keys=bool(keys))
     return app
 
 
-def _middleware(serve: Serve, metrics: Metrics, admission: Admission) -> list[Middleware]:
+def _middleware(serve: Serve, keys: Mapping[str, str], metrics: Metrics, admission: Admission) -> list[Middleware]:
     """Return the middleware, outermost first."""
     cors = Middleware(
         CORSMiddleware, allow_origins=serve.origins, allow_methods=("GET", "POST"), allow_headers=("*",), max_age=600
@@ -78,7 +80,7 @@ def _middleware(serve: Serve, metrics: Metrics, admission: Admission) -> list[Mi
         Middleware(SafeAnswers),
         *([cors] if serve.origins else []),
         Middleware(RefuseEarly, admission),
-        Middleware(Keys, read_keys(serve), serve.budget, serve.anonymous_budget),
+        Middleware(Keys, keys, serve.budget, serve.anonymous_budget),
         Middleware(Deadline, serve.deadline_seconds, {batch.PATH: serve.batch_seconds}),
         Middleware(BodyLimit, serve.max_body_bytes),
         # Behind the body: requests that are still being sent take no place.

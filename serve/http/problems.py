@@ -28,6 +28,7 @@ _MOST_ERRORS: Final = 20
 
 _TITLES: Final[Mapping[int, str]] = {
     400: "Bad request",
+    401: "Unauthorized",
     404: "Not found",
     405: "Method not allowed",
     413: "Request too large",

@@ -13,10 +13,12 @@ from fastapi.testclient import TestClient
 
 from memeloom.configs.schema import Config
 from memeloom.serve.http.app import create_app
+from memeloom.serve.http.middleware.answers import PROBES
 from tests.serve.conftest import Server
 
-# Routes that need a model, which answer 503 without one.
-_MODEL = r"^/(v1/(captions|memes|batch)|v2|ai_meme)"
+# Routes that need a model, which answer 503 without one. schemathesis cannot write the JSON lines of a batch.
+_MODEL = r"^/(v1/(captions|memes)|v2|ai_meme)"
+_BATCH = r"^/v1/batch$"
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +35,15 @@ def url(config: Config) -> Iterator[str]:
         thread.join(30)
 
 
-def fuzz(url: str, phases: str, examples: int, folder: Path, *, exclude: str = _MODEL) -> None:
+def fuzz(url: str, phases: str, examples: int, folder: Path, *paths: str) -> None:
+    """Run schemathesis. paths: its options that choose routes."""
     program = Path(sys.executable).with_name("schemathesis")
     settings = Path(__file__).with_name("schemathesis.toml")
+    chosen = paths or ("--exclude-path-regex", f"{_MODEL}|{_BATCH}")
     command = [
         str(program), "--config-file", str(settings), "run", f"{url}/openapi.json", "--wait-for-schema", "30",
         "--no-color",
-        "--exclude-path-regex", exclude, "--checks", "all", "--phases", phases, "--max-examples", str(examples),
+        *chosen, "--checks", "all", "--phases", phases, "--max-examples", str(examples),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False, cwd=folder)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
@@ -50,6 +54,10 @@ def test_no_request_breaks_the_server_or_the_document(url: str, tmp_path: Path) 
     fuzz(url, "examples,coverage", 1, tmp_path)
 
 
+def test_no_request_breaks_a_route_that_writes_captions(server: Server, tmp_path: Path) -> None:
+    fuzz(server.address, "examples,coverage", 1, tmp_path, "--include-path-regex", _MODEL)
+
+
 @pytest.mark.soak
 def test_many_requests_break_neither_the_server_nor_the_document(url: str, tmp_path: Path) -> None:
     fuzz(url, "examples,coverage,fuzzing", 300, tmp_path)
@@ -57,8 +65,7 @@ def test_many_requests_break_neither_the_server_nor_the_document(url: str, tmp_p
 
 @pytest.mark.soak
 def test_many_requests_break_no_route_of_a_server_with_a_model(server: Server, tmp_path: Path) -> None:
-    # schemathesis cannot write the JSON lines of a batch.
-    fuzz(server.address, "examples,coverage,fuzzing", 100, tmp_path, exclude="^/v1/batch$")
+    fuzz(server.address, "examples,coverage,fuzzing", 100, tmp_path, "--exclude-path-regex", _BATCH)
 
 
 def test_every_operation_is_described(client: TestClient) -> None:
@@ -69,6 +76,19 @@ def test_every_operation_is_described(client: TestClient) -> None:
         assert operation["summary"]
         assert operation["description"]
         assert operation["tags"]
+
+
+@pytest.mark.parametrize("keys", [(), ("alice:" + "0" * 64,)])
+def test_api_keys_and_limits_are_described(config: Config, keys: tuple[str, ...]) -> None:
+    changed = config.model_copy(update={"serve": config.serve.model_copy(update={"keys": keys})})
+    document = create_app(changed).openapi()
+    assert {each["type"] for each in document["components"]["securitySchemes"].values()} == {"http", "apiKey"}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            always = path in PROBES
+            assert ("security" in operation) == (bool(keys) and not always)
+            if not always:
+                assert {"401", "413", "429", "503"} <= set(operation["responses"])
 
 
 def test_an_address_with_two_routes_names_the_methods_of_both(client: TestClient) -> None:
