@@ -33,7 +33,7 @@ _POPULAR: Final = 100
     summary="A meme from a form",
 )
 async def caption_image(request: Request, shared: Shared) -> Success[ImgflipPicture]:
-    """Return the address of a meme, drawn when it is fetched.
+    """Return the URL of a meme, drawn when it is fetched.
 
     Instead of `text0`, `text1` … there may be `boxes[0][text]`, `boxes[0][x]`, `[y]`, `[width]`, `[height]`, `[color]`
     and `[outline_color]`, places in pixels of the template; then text is not forced to capitals.
@@ -48,7 +48,7 @@ async def caption_image(request: Request, shared: Shared) -> Success[ImgflipPict
     summary="A moving meme from a form",
 )
 async def caption_gif(request: Request, shared: Shared) -> Success[ImgflipPicture]:
-    """Return the address of a meme as a GIF; the form is that of `/caption_image`."""
+    """Return the URL of a meme as a GIF; the form is that of `/caption_image`."""
     return await _captioned(request, shared, "gif")
 
 
@@ -59,7 +59,7 @@ async def caption_gif(request: Request, shared: Shared) -> Success[ImgflipPictur
     summary="A meme that the model writes",
 )
 async def ai_meme(request: Request, shared: Shared, captioning: Model) -> Success[ChosenPicture]:
-    """Write a caption for a template, the client's or one of the most used, and return the address of the meme."""
+    """Write a caption for a template, the client's or one of the most used, and return the URL of the meme."""
     form = validated(AiMemeForm, await fields_of(request))
     return await unless_gone(request, _written(request, shared, captioning, form))
 
@@ -71,7 +71,7 @@ async def ai_meme(request: Request, shared: Shared, captioning: Model) -> Succes
     summary="A meme of a text",
 )
 async def automeme(request: Request, shared: Shared) -> Success[ChosenPicture]:
-    """Choose a template whose names share words with a text, and return the address of the text drawn on it."""
+    """Choose a template whose names share words with a text, and return the URL of the text drawn on it."""
     form = validated(AutomemeForm, await fields_of(request))
     choice = await shared.run(choose_template, await shared.templates(), form.text)
     if choice is None:
@@ -112,7 +112,7 @@ async def _chosen(request: Request, shared: Resources, template: Template, texts
 
 
 async def _meme_url(shared: Resources, base: str, caption: Caption, extension: str) -> str:
-    """Return the address of a meme, with the version of its template.
+    """Return the URL of a meme, with the version of its template.
 
     Raises:
         Problem: the template is unknown, or a text or option cannot be used.

@@ -1,4 +1,4 @@
-"""Addresses of memes from raw text, as memegen's POST requests answer them."""
+"""URLs of memes from raw text, as memegen's POST requests answer them."""
 
 from typing import Annotated, Any, Final
 
@@ -42,13 +42,11 @@ class CustomRequest(BaseModel):
 
     background: Style | None = Field(
         None,
-        description="Web address of the picture, or the name of a template.",
+        description="URL of the picture, or the name of a template.",
         examples=["https://example.com/1.png"],
     )
     text: Lines | Line = Field([], max_length=10_000, description="Lines of raw text.", examples=[["top", "bottom"]])
-    style: Styles | Style = Field(
-        [], description="A style of the template, or the web address of a picture to lay over it."
-    )
+    style: Styles | Style = Field([], description="A style of the template, or the URL of a picture to lay over it.")
     layout: str = Field("default", max_length=100, description="`default`, `top` or `plain`.")
     font: str = Field("", max_length=100, description="Id or alias of a font.")
     extension: str = Field("", max_length=20, description="`png`, `jpg`, `gif` or `webp`; the usual one otherwise.")
@@ -56,7 +54,7 @@ class CustomRequest(BaseModel):
 
 
 class TemplateMemeRequest(CustomRequest):
-    """A meme on the template that the address names."""
+    """A meme on the template that the URL names."""
 
 
 class MemeRequest(CustomRequest):
@@ -72,7 +70,7 @@ class MemeResponse(BaseModel):
 
 
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    201: {"model": MemeResponse, "description": "The meme's address."},
+    201: {"model": MemeResponse, "description": "The URL of the meme."},
     302: {"description": "To the meme's picture, if `redirect` asks for it."},
     **problem_responses(400, 404, 413, 414, 422, 503),
 }
@@ -83,7 +81,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 )
 @router.post("/images", include_in_schema=False)
 async def create(request: Request, shared: Shared) -> Response:
-    """Return the address of a meme on a template."""
+    """Return the URL of a meme on a template."""
     try:
         payload = await _payload(request)
     except Problem:
@@ -103,7 +101,7 @@ async def create(request: Request, shared: Shared) -> Response:
 )
 @router.post("/templates/custom", include_in_schema=False)
 async def create_custom(request: Request, shared: Shared) -> Response:
-    """Return the address of a meme on a picture of the web. It is fetched when the meme is drawn."""
+    """Return the URL of a meme on a picture of the web. It is fetched when the meme is drawn."""
     wanted = validated(CustomRequest, await _payload(request))
     return await _created(request, shared, CUSTOM, wanted)
 
@@ -118,7 +116,7 @@ async def create_custom(request: Request, shared: Shared) -> Response:
 async def create_on_template(
     request: Request, shared: Shared, template: Annotated[str, Path(max_length=200, examples=["drake"])]
 ) -> Response:
-    """Return the address of a meme on a template."""
+    """Return the URL of a meme on a template."""
     wanted = validated(TemplateMemeRequest, await _payload(request))
     return await _created(request, shared, template, wanted)
 

@@ -1,4 +1,4 @@
-"""Pictures by address, as memegen draws them: everything about a picture stands in its address."""
+"""Pictures by URL, as memegen draws them: a URL states everything about its picture."""
 
 import re
 from typing import Annotated, Any, Final
@@ -20,7 +20,7 @@ from memeloom.serve.http.templates import find_template, moving_or
 router = APIRouter(tags=["memegen: pictures"], route_class=PictureRoute)
 
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
-# Without a version in its address, a picture changes with its template.
+# Without a version in its URL, a picture changes with its template.
 _FOR_AN_HOUR: Final = "public, max-age=3600"
 _EXTENSION: Final = re.compile(r"(?P<text>.*)\.(?P<extension>\w{1,10})", re.DOTALL)
 # Query parameters that people join to a path with & instead of ?.
@@ -60,8 +60,8 @@ _PICTURES: Final[dict[int | str, dict[str, Any]]] = {
         },
     },
     201: {"description": "The picture, asked for with `status=201`."},
-    301: {"description": "The canonical address of the same picture."},
-    302: {"description": "A picture, where the address names no file."},
+    301: {"description": "The canonical URL of the same picture."},
+    302: {"description": "A picture, where the URL names no file."},
     304: {"description": "The client has this picture."},
 }
 
@@ -102,7 +102,7 @@ async def get_blank(
 
 
 @router.get(
-    "/images/{template}/{lines:lines}", response_class=Response, responses=_responses(), summary="A meme by its address"
+    "/images/{template}/{lines:lines}", response_class=Response, responses=_responses(), summary="A meme by its URL"
 )
 async def get_meme(
     request: Request,
@@ -124,7 +124,7 @@ async def get_meme(
     """Draw lines of text on a template, each into its text box.
 
     `png`, `jpg`, `gif` and `webp` are there; animations keep moving in the last two. More lines than the template takes
-    are refused. `X-Text-Cut` names the lines of which not all fitted. An address with the `v` that the server put there
+    are refused. `X-Text-Cut` names the lines of which not all fitted. A URL with the `v` that the server put there
     may be cached for ever.
     """
     if len(lines) > _LONGEST:
@@ -158,7 +158,7 @@ async def _answer(
     if (options.style or "").lower() == "animated" and extension not in _ANIMATED:
         return _redirect(request, template, text, "gif", 301, without="style")
     lines = decode_lines(text)
-    if options.v is None:  # not an address that the server made
+    if options.v is None:  # not a URL that the server made
         check_lengths(lines)
     plan = await plan_image(shared, template, lines, extension, options)
     headers = _headers(plan)

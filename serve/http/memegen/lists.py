@@ -43,7 +43,7 @@ class TemplateResponse(BaseModel):
         },
     )  # fmt: skip
 
-    id: str = Field(description="Its name in addresses.")
+    id: str = Field(description="Its name in URLs.")
     name: str
     lines: int = Field(description="Lines of text that it takes.")
     overlays: int = Field(1, description="Pictures that may be laid over it.")

@@ -85,7 +85,7 @@ class ImageOptions(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     style: Annotated[str | None, Optional] = Field(
-        None, max_length=2000, description="A style of the template, or the web address of a picture to lay over it."
+        None, max_length=2000, description="A style of the template, or the URL of a picture to lay over it."
     )
     center: str | None = Field(
         None, pattern=f"^{_PLACE},{_PLACE}$", examples=["0.5,0.25"],
@@ -110,7 +110,7 @@ class ImageOptions(BaseModel):
         description="Colour of each line, separated by commas: HTML names or hex; empty: the usual one.",
     )  # fmt: skip
     background: Annotated[str | None, Optional] = Field(
-        None, max_length=2000, description="Web address of the picture to draw on, with the template `custom`."
+        None, max_length=2000, description="URL of the picture to draw on, with the template `custom`."
     )
     frames: int = Field(0, ge=0, le=10_000, description="Most frames of an animation; 0 is no limit.")
     status: int = Field(200, ge=200, le=201, description="Status of the response: 200 or 201.")
@@ -127,7 +127,7 @@ class ImageOptions(BaseModel):
     )
     v: str | None = Field(
         None, max_length=64,
-        description="Version of the template, from an address that the server made: cached for ever.",
+        description="Version of the template, from a URL that the server made: cached for ever.",
     )  # fmt: skip
 
     @model_validator(mode="before")

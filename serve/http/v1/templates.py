@@ -22,7 +22,7 @@ class TemplateDetails(BaseModel):
     """A template."""
 
     id: str = Field(examples=["181913649"])
-    slug: str = Field(description="Its name in addresses.", examples=["drake"])
+    slug: str = Field(description="Its name in URLs.", examples=["drake"])
     name: str = Field(examples=["Drake Hotline Bling"])
     other_names: list[str] = Field(examples=[["Drakeposting"]])
     source: str = Field(description="Where it comes from.", examples=["imgflip"])
