@@ -1,6 +1,7 @@
 """The `hub` kind fine-tunes language models of several families, and decodes with their caches as without."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -187,7 +188,9 @@ def test_a_long_name_in_many_tokens_leaves_room_for_a_caption(model: HubCaptione
 
 
 @pytest.mark.parametrize("family", [LORA], indirect=True)
-def test_adapters_alone_are_trained_and_kept_in_checkpoints(trained: Config, model: HubCaptioner, toy: Toy) -> None:
+def test_adapters_alone_are_trained_and_kept_in_checkpoints(
+    trained: Config, model: HubCaptioner, toy: Toy, tmp_path: Path
+) -> None:
     preset = keras_hub.models.CausalLM.from_preset(trained.train.hub.preset)
     changed = {
         mine.path.split("/")[-2]
@@ -195,17 +198,16 @@ def test_adapters_alone_are_trained_and_kept_in_checkpoints(trained: Config, mod
         if not np.array_equal(mine, theirs)
     }
     assert changed == {"query", "value"}
+    folder = shutil.copytree(trained.train.output, tmp_path / "model")
     longer = toy(Path(trained.train.output).parent, **{
-        **TRAINING, "steps": 36, "hub__preset": trained.train.hub.preset, "hub__lora_rank": 4,
-        "output": trained.train.output,
+        **TRAINING, "steps": 36, "hub__preset": trained.train.hub.preset, "hub__lora_rank": 4, "output": folder,
     })  # fmt: skip
     assert train_model(longer).counts["steps"] == 12, "it continues"
-    with np.load(Path(trained.train.output) / CHECKPOINT) as archive:
+    with np.load(folder / CHECKPOINT) as archive:
         # Two adapters of two matrices in each of two layers; the optimizer has two sums each, and two numbers.
         assert len(archive.files) - 1 == 8 * 3 + 2
     other = toy(Path(trained.train.output).parent, **{
-        **TRAINING, "hub__preset": write_preset(Path(trained.train.output).parent / "other", LORA),
-        "hub__lora_rank": 4, "output": trained.train.output,
+        **TRAINING, "hub__preset": write_preset(tmp_path, LORA), "hub__lora_rank": 4, "output": folder,
     })  # fmt: skip
     with pytest.raises(MemeloomError, match="holds another training: preset was"):
         train_model(other)
