@@ -30,7 +30,6 @@ _ANSWERS: Final[dict[str, dict[str, Any]]] = {
 
 def describe_middleware(app: FastAPI, *, has_keys: bool) -> None:
     """Add the answers of the middleware to the OpenAPI document of `app`. has_keys: requests need an API key."""
-
     describe = app.openapi
 
     def document() -> dict[str, Any]:

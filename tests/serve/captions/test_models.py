@@ -15,6 +15,7 @@ from memeloom.configs.schema import Config
 from memeloom.serve.captions import models
 from memeloom.serve.captions.models import WatchedModel
 from memeloom.serve.captions.served import folder_version
+from memeloom.train.runtime import open_captioner
 from tests.serve.random_model import write_random_model
 
 
@@ -53,10 +54,14 @@ def test_a_model_whose_card_is_copied_first_is_loaded_when_the_rest_is_there(tmp
 def test_attempts_to_load_a_damaged_model_get_rarer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_random_model(tmp_path, 3)
     (folder / "templates.json").write_text("[]")
-    now, attempts = [1000.0], []
-    monkeypatch.setattr(models.time, "monotonic", lambda: now[0])
-    opened = models.open_captioner
-    monkeypatch.setattr(models, "open_captioner", lambda path: attempts.append(now[0]) or opened(path))
+    now, attempts = [1000.0], list[float]()
+
+    def noted(path: Path) -> Any:
+        attempts.append(now[0])
+        return open_captioner(path)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(models, "open_captioner", noted)
     watched = WatchedModel(settings(folder))
     for _ in range(40_000):
         watched._look()
@@ -68,12 +73,12 @@ def test_attempts_to_load_a_damaged_model_get_rarer(tmp_path: Path, monkeypatch:
 
 def test_no_error_of_a_model_ends_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_random_model(tmp_path, 3)
-    opened, failures = models.open_captioner, [ValueError("odd"), RuntimeError("a device"), MemoryError()]
+    failures = [ValueError("odd"), RuntimeError("a device"), MemoryError()]
 
     def fail_first(path: Path) -> Any:
         if failures:
             raise failures.pop()
-        return opened(path)
+        return open_captioner(path)
 
     monkeypatch.setattr(models, "open_captioner", fail_first)
     watched = WatchedModel(settings(folder))

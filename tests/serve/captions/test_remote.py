@@ -207,7 +207,8 @@ def test_captions_of_another_model_than_the_folders_are_refused(
     """Only a server of our own names a version that can be compared."""
 
     def infer(_: str, body: Any) -> tuple[int, bytes]:
-        found = local.next_tokens(*(tensor["data"] for tensor in body["inputs"]), soon()).probabilities
+        given, templates = (tensor["data"] for tensor in body["inputs"])
+        found = local.next_tokens(given, templates, soon()).probabilities
         tensor = {"name": "probabilities", "shape": list(found.shape), "data": found.ravel().tolist()}
         return 200, json.dumps({"outputs": [tensor], **({"model_version": version} if version else {})}).encode()
 

@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -197,7 +197,7 @@ def frames(number: int) -> bytes:
     return stream.getvalue()
 
 
-UPLOADS = {
+UPLOADS: dict[str, Callable[[], bytes]] = {
     "bomb": png_bomb,
     "svg with script": lambda: b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>',
     "html": lambda: b"<!doctype html><html><script>alert(1)</script></html>",

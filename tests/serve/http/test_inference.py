@@ -106,7 +106,7 @@ def test_no_answer_mixes_two_models(config: Config, tmp_path: Path) -> None:
     end = time.monotonic() + 3
 
     def ask(client: TestClient) -> set[str]:
-        seen = set()
+        seen = set[str]()
         while time.monotonic() < end:
             answer = client.post("/v2/models/causal/infer", json=inputs(texts, ["0"] * len(texts)))
             if answer.status_code == 503 and not seen:  # not loaded yet

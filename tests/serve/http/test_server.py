@@ -20,7 +20,10 @@ import httpx2
 import pytest
 
 from memeloom.configs.load import load_config
+from memeloom.serve.http.middleware.admission import BUSY
 from memeloom.serve.ready import fill_table
+from memeloom.train.runtime import open_captioner
+from tests.serve.captions.test_remote import answering
 from tests.serve.conftest import Server, StartServer
 
 _PATIENCE = 60
@@ -246,24 +249,39 @@ def occupied(server: Server) -> Iterator[None]:
 def test_requests_beyond_the_limit_get_503_and_the_others_their_answer(
     start_server: StartServer, model_folder: Path
 ) -> None:
-    settings = {"generate.model": str(model_folder), "serve.concurrency": 2}
+    """The model is another server's, which answers when the others have been refused."""
+    tokens, release = len(open_captioner(model_folder).boxes_closed), threading.Event()
+
+    def predict(_: str, body: Any) -> tuple[int, bytes]:
+        assert release.wait(_PATIENCE)
+        rows = [[1 / tokens] * tokens for _ in body["inputs"]["text"]]
+        return 200, json.dumps({"outputs": {"probabilities": rows}}).encode()
+
     answers: list[httpx2.Response] = []
-    with start_server(settings) as server:
-        server.until_ready()
+    with answering(predict) as address:
+        settings = {
+            "generate.model": str(model_folder), "serve.model_url": f"{address}/v1/models/causal",
+            "serve.model_seconds": _PATIENCE, "serve.deadline_seconds": _PATIENCE, "serve.concurrency": 2,
+        }  # fmt: skip
+        with start_server(settings) as server:
+            server.until_ready()
 
-        def ask() -> None:
-            with server.client() as http:
-                answers.append(http.post("/v1/captions", json={"template": "doge"}))
+            def ask() -> None:
+                with server.client() as http:
+                    answers.append(http.post("/v1/captions", json={"template": "doge"}))
 
-        threads = [threading.Thread(target=ask) for _ in range(12)]
-        with occupied(server):
+            threads = [threading.Thread(target=ask) for _ in range(12)]
             for thread in threads:
                 thread.start()
-        for thread in threads:
-            thread.join()
-    statuses = [answer.status_code for answer in answers]
-    assert set(statuses) == {200, 503}
-    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 503)
+            until(lambda: len(answers) == 10)
+            with socket.create_connection(("127.0.0.1", server.port), timeout=_PATIENCE) as client:
+                client.sendall(b"GET /templates/ HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert client.recv(65536) == BUSY
+            release.set()
+            for thread in threads:
+                thread.join()
+    assert [answer.status_code for answer in answers] == [503] * 10 + [200] * 2
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers[:10])
 
 
 def test_each_request_of_a_batch_is_charged(start_server: StartServer, tmp_path: Path) -> None:
@@ -272,7 +290,8 @@ def test_each_request_of_a_batch_is_charged(start_server: StartServer, tmp_path:
     with start_server(settings) as server, server.client() as http:
 
         def batch(items: int) -> httpx2.Response:
-            return http.post("/v1/batch", content='{"template": "doge"}\n' * items, headers=headers)
+            answer: httpx2.Response = http.post("/v1/batch", content='{"template": "doge"}\n' * items, headers=headers)
+            return answer
 
         assert batch(11).status_code == 413  # charged as one: no budget allows it
         assert batch(6).status_code == 200
