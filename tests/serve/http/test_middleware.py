@@ -28,8 +28,9 @@ def test_a_body_is_held_once() -> None:
     size, held = 100_000, []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()
+        message = await receive()
         held.append(tracemalloc.get_traced_memory()[0])
+        assert len(message["body"]) == 100 * size
 
     left = [100]
 
