@@ -89,7 +89,16 @@ def test_a_text_is_divided_near_its_middle(text: str, parts: list[str]) -> None:
 def test_captions_of_the_model_may_be_longer_than_lines_that_clients_write(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    template = DatasetTemplate.model_construct(id="100", slug="drake", name="Drake Hotline Bling")
+    template = DatasetTemplate(
+        id="100",
+        slug="drake",
+        name="Drake Hotline Bling",
+        captions=1,
+        boxes=2,
+        box_count=2,
+        geometry=(),
+        image_key=None,
+    )
 
     async def write(*_: object) -> Written:
         return Written([WrittenCaption(template, ("ก" * 300, "b" * 300), 0.5, finished=True)], "test")
