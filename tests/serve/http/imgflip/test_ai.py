@@ -108,6 +108,7 @@ def test_captions_of_the_model_may_be_longer_than_lines_that_clients_write(
     assert client.get(url).status_code == 200
     body = {"template": "drake"}
     assert client.get(client.post("/v1/memes", json=body).json()["memes"][0]["url"]).status_code == 200
-    assert client.post("/v1/memes", json=body, headers={"Accept": "image/jpeg"}).status_code == 200
+    picture = client.post("/v1/memes", json=body, headers={"Accept": "image/jpeg"})
+    assert (picture.status_code, picture.headers["x-text-cut"]) == (200, "1, 2")
     assert client.get(url.partition("?")[0]).status_code == 414, "not an address of the server"
     assert client.get(f"/images/drake/{'ก' * 200}.png").status_code == 200
