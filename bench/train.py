@@ -1,11 +1,11 @@
-"""Compare `causal` with the article's conv net: quality on held-out captions over training time.
+"""Compare `causal` with the article's conv net, and with counting: quality on held-out captions over training time.
 
     python -m bench.train --dataset data/dataset [--minutes 15] [--only causal] [-s train.causal.units=192]
 
-Both train on the same split and processors, one after the other, for the same time; evaluation and the compiling first
-step are excluded. Each mark scores the same validation captions, the end all test captions. `causal` is twice as deep
-as the default: 15 minutes on two cores are then a little more than one epoch. The number of steps, which the schedule
-needs, is estimated from the speed of the first ones.
+Both train on the same split and processors, one after the other, for the same time, after `ngram`, which takes what it
+needs; evaluation and the compiling first step are excluded. Each mark scores the same validation captions, the end all
+test captions. `causal` is twice as deep as the default: 15 minutes on two cores are then a little more than one epoch.
+The number of steps, which the schedule needs, is estimated from the speed of the first ones.
 """
 
 import argparse
@@ -28,19 +28,21 @@ from memeloom.dataset.texts import texts_of
 from memeloom.report.format import percent, short_percent
 from memeloom.report.plot import Plot, Series, picture
 from memeloom.train.backend import ACCELERATED, BACKEND
+from memeloom.train.checks import COUNTED
 from memeloom.train.contract import Captioner, hyperparameters, open_kind
 from memeloom.train.corpus import Captions, Dataset, open_dataset, read_captions
 from memeloom.train.fitting.batches import Feed
 from memeloom.train.fitting.devices import open_devices
 from memeloom.train.fitting.loop import TrainingLoop
 from memeloom.train.fitting.optimizer import learning_rate
+from memeloom.train.ngram.model import fit
 
 NETWORK = ("train.causal.layers=2", "train.causal.units=208", "train.causal.hidden=576")
 _READ = 200_000
 _GOALS = {120.0: 0.6055, 900.0: 0.655}
 _MARKS = (15, 30, 60, 90, 120, 180, 300, 450, 600, 750, 900)
 _PROBE_SECONDS = 12
-_KINDS: tuple[KindName, ...] = ("causal", "convnet")
+_KINDS: tuple[KindName, ...] = ("ngram", "causal", "convnet")
 
 
 class Mark(NamedTuple):
@@ -87,7 +89,11 @@ def main() -> None:
     marks: list[Mark] = []
     for kind in options.only:
         settings = load_config(None, [f"train.model={kind}", *NETWORK, *options.set], {}).train
-        for mark in _trained(settings, dataset, test, options.minutes * 60, options.captions):
+        if kind in COUNTED:
+            found = _counted(settings, dataset, test, options.captions)
+        else:
+            found = _trained(settings, dataset, test, options.minutes * 60, options.captions)
+        for mark in found:
             marks.append(mark)
             row = _row(mark)
             table.add_row(*row)
@@ -98,6 +104,17 @@ def main() -> None:
             csv.writer(stream).writerows([Mark._fields, *marks])
     if options.plot:
         options.plot.write_text(picture([_plot(marks, options.only)]))
+
+
+def _counted(settings: Train, dataset: Dataset, test: Captions, captions: int) -> Iterator[Mark]:
+    began = time.perf_counter()
+    model = fit(settings, dataset, Progress())
+    seconds, units = time.perf_counter() - began, dataset.train.examples
+    for name, judged, count in (
+        (settings.model, dataset.validation, min(captions, len(dataset.validation))),
+        (f"{settings.model}, test", test, len(test)),
+    ):
+        yield Mark(name, seconds, 1, units, *_judge(model, judged, count), 0.0)
 
 
 def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, captions: int) -> Iterator[Mark]:
