@@ -39,11 +39,15 @@ _LONGEST_SIDE: Final = 896
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is captioned. template: of the catalog. picture: an uploaded or fetched one. request: for the model."""
+    """What is captioned.
+
+    request: for the model. template: of the catalog. picture: an uploaded or fetched one. field: that names it.
+    """
 
     request: CaptionRequest
     template: Template | None
     picture: Source | None
+    field: str = "template"
 
 
 async def read_body(request: Request, model: type[M]) -> tuple[M, bytes | None]:
@@ -121,7 +125,7 @@ async def _pictured(
 ) -> Subject:
     pixels = await resources.run(_pixels, data, 4 * resources.config.serve.max_pixels, field)
     wanted = body.request(body.template or "picture", captioning.defaults)
-    return Subject(replace(wanted, picture=pixels), None, Source(hashlib.sha256(data).hexdigest(), data))
+    return Subject(replace(wanted, picture=pixels), None, Source(hashlib.sha256(data).hexdigest(), data), field)
 
 
 def _pixels(data: bytes, most: int, field: str) -> NDArray[np.uint8]:

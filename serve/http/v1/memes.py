@@ -101,12 +101,18 @@ async def draw_meme(shared: Resources, subject: Subject, body: MemeBody, written
     texts = written.captions[0].texts
     if subject.template is not None:
         plan = await plan_image(shared, subject.template.id, texts, body.format, body.options())
-    else:
-        assert subject.picture is not None
-        options = body.options()
-        boxes = tuple(custom_boxes(texts, options))
-        plan = RenderPlan("Meme", subject.picture, None, boxes, texts, options, FORMATS[body.format], False)
-    return await shared.run(shared.renderer.render, plan)
+        return await shared.run(shared.renderer.render, plan)
+    assert subject.picture is not None
+    options = body.options()
+    boxes = tuple(custom_boxes(texts, options))
+    plan = RenderPlan("Meme", subject.picture, None, boxes, texts, options, FORMATS[body.format], False)
+    try:
+        return await shared.run(shared.renderer.render, plan)
+    except Problem as problem:
+        if problem.field == "background":  # what the routes of memegen call a picture to draw on
+            detail = problem.detail.removeprefix("background: ")
+            raise Problem(problem.status, problem.title, f"{subject.field}: {detail}", subject.field) from None
+        raise
 
 
 async def describe_memes(shared: Resources, base: str, subject: Subject, body: MemeBody, written: Written) -> Memes:

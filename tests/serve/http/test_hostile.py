@@ -241,6 +241,7 @@ def test_an_animation_of_10_000_frames_is_captioned_by_its_first_and_not_drawn(s
         drawn = http.post("/v1/memes", files=upload, data={"format": "gif"}, headers={"accept": "image/gif"})
         assert drawn.status_code == 415, drawn.text[:200]
         assert "frames" in drawn.json()["detail"]
+        assert drawn.json()["field"] == "image"
 
 
 @pytest.mark.parametrize(
