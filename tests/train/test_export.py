@@ -93,8 +93,8 @@ def test_tensorflow_alone_gives_the_probabilities_of_the_model(
 ) -> None:
     models: list[Any] = []
     questions, expected, plain = [], [], []
-    # Nothing, unknown letters, more than the network sees, and no template that it learned.
-    texts = ["", "ONE does ☃not", "wow|such wow " * 9, "a|b |c"]
+    # Nothing, unknown letters, more than the network sees, and a line break and no template that it learned.
+    texts = ["", "ONE does ☃not", "wow|such wow " * 9, "a|b\n|c"]
     for config in (trained_convnet, trained_causal, pictured_causal):
         folder, output = Path(config.train.output), tmp_path / str(len(models))
         model = load_model(folder)

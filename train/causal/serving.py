@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from memeloom.train.causal import contexts as own
 from memeloom.train.causal.model import CausalCaptioner
+from memeloom.train.characters import END
 from memeloom.train.export import Endpoint, lookup, template_names
 
 _BITS = 0xFFFFFFFF
@@ -85,6 +86,8 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
     def _known(self, text: Any) -> tuple[Any, Any]:
         """The numbers of the characters, (rows, longest), without those that the model does not know; and how many."""
         text = tf.strings.lower(text, encoding="utf-8") if self._lower else text
+        # As in `Alphabet.normalize`.
+        text = tf.strings.regex_replace(text, END, " ")
         numbers = tf.ragged.map_flat_values(self._numbers.lookup, tf.strings.unicode_split(text, "UTF-8"))
         numbers = tf.ragged.boolean_mask(numbers, numbers > 0)
         return tf.cast(numbers.to_tensor(), tf.int64), numbers.row_lengths()

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from memeloom.train.characters import CODE_DIGITS, MAX_BOXES, PREFIX_WIDTH, template_code
+from memeloom.train.characters import CODE_DIGITS, END, MAX_BOXES, PREFIX_WIDTH, template_code
 from memeloom.train.convnet.model import ConvnetCaptioner
 from memeloom.train.export import Endpoint, lookup, template_names
 
@@ -46,6 +46,8 @@ class _Reader(tf.Module):  # type: ignore[misc]  # tensorflow has no types
 
     def __call__(self, text: Any, template: Any) -> Any:
         text = tf.strings.lower(text, encoding="utf-8") if self._lower else text
+        # As in `Alphabet.normalize`.
+        text = tf.strings.regex_replace(text, END, " ")
         characters = tf.strings.unicode_split(text, "UTF-8")
         boxes = tf.reduce_sum(tf.cast(characters == self._separator, tf.int32), axis=1)
         box = tf.strings.as_string(tf.minimum(boxes, MAX_BOXES - 1))
