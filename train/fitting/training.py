@@ -151,8 +151,11 @@ class Training:
         # Some kernels read NaN as zero, so the loss alone does not reveal NaN weights.
         if not math.isfinite(loss):
             raise NonFinite(step, "the validation loss")
-        weights = (weight for network in self._task.captioner.networks.values() for weight in network.get_weights())
-        if not all(np.isfinite(weight).all() for weight in weights):
+        learned = self._task.learned
+        if learned is None:
+            learned = [weight for network in self._task.captioner.networks.values() for weight in network.weights]
+        # One by one: together they may not fit the host's memory.
+        if not all(np.isfinite(keras.ops.convert_to_numpy(weight)).all() for weight in learned):
             raise NonFinite(step, "a weight")
         return loss, accuracy
 
