@@ -158,8 +158,8 @@ def _process(folder: Path, times: int) -> tuple[float, float, float]:
 
 def _causal(folder: Path, seconds: float) -> Iterator[Row]:
     keras_model, ours = load_model(folder), open_captioner(folder)
-    (shape,) = (model.state_shape for model in (ours,) if isinstance(model, CausalWriter))
-    what = f"causal, {shape[0]} x {shape[1]}"
+    assert isinstance(ours, CausalWriter)
+    what = "causal, {} x {}".format(*ours.state_shape)
     for rows in (1, _BATCH):
         # Alternating: other programs then slow both down.
         slow, fast = _alternating([_writer(model, rows, by_sampling()) for model in (keras_model, ours)], seconds)

@@ -29,9 +29,6 @@ class ConvnetCaptioner(ConvnetWriter):
         self, network: Any, alphabet: Alphabet, templates: tuple[DatasetTemplate, ...], separator: str
     ) -> None:
         # XLA's convolutions are 7 times slower on a CPU than TensorFlow's own (`make bench-train`).
-        self.probabilities = compiled(
-            lambda inputs: network(inputs, training=False), variables=network.variables, xla=ACCELERATED
-        )
         logs = compiled(
             lambda inputs: keras.ops.log(keras.ops.maximum(network(inputs, training=False), LEAST)),
             variables=network.variables,
@@ -55,11 +52,10 @@ class ConvnetCaptioner(ConvnetWriter):
         for at in range(begin, end, _BATCH):
             # Constant batch size, to compile once.
             inputs = inputs_at(captions, np.minimum(np.arange(at, at + _BATCH), end - 1), self.sequence_length)
-            scores = np.asarray(self.probabilities(inputs))[: end - at]
+            logs = self.following(inputs)[: end - at]
             labels = captions.characters[at : min(at + _BATCH, end)].astype(np.int64) - 1
-            chosen = scores[np.arange(len(labels)), labels]
-            likelihood[at - begin : at - begin + len(labels)] = np.log(np.maximum(chosen, LEAST))
-            right[at - begin : at - begin + len(labels)] = scores.argmax(axis=1) == labels
+            likelihood[at - begin : at - begin + len(labels)] = logs[np.arange(len(labels)), labels]
+            right[at - begin : at - begin + len(labels)] = logs.argmax(axis=1) == labels
         starts = captions.starts[first:last] - begin
         lengths = captions.lengths_of(slice(first, last))
         return CaptionScores(np.add.reduceat(likelihood, starts), lengths, np.add.reduceat(right, starts), lengths)

@@ -13,7 +13,7 @@ from memeloom.configs.progress import Progress
 from memeloom.configs.schema import ShowAndTell, Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.vocabulary import read_words
-from memeloom.train.backend import ACCELERATED, compiled, keras
+from memeloom.train.backend import ACCELERATED, compiled, keras, padded_rows
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import CaptionScores, ModelParts, TrainingTask
 from memeloom.train.corpus import Captions, Dataset
@@ -161,10 +161,6 @@ def _odd_spaces(dataset: Dataset, separator: str) -> float:
     return (unusual + 1) / (places + 2)
 
 
-# Batches of up to this many rows are not padded.
-_FEW = 8
-
-
 def decoder_steps(network: Any) -> DecoderSteps:
     """Compile the steps of a decoder."""
     show, step = (_of_rows(compiled(each, variables=network.variables)) for each in open_step(network))
@@ -176,9 +172,8 @@ def _of_rows(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def padded(*arrays: NDArray[Any]) -> Any:
         rows = len(arrays[0])
-        size = rows if rows <= _FEW else 1 << (rows - 1).bit_length()
-        filled = np.minimum(np.arange(size), rows - 1)
-        found = function(*[array[filled] for array in arrays] if size > rows else arrays)
+        filled = padded_rows(rows)
+        found = function(*[array[filled] for array in arrays] if len(filled) > rows else arrays)
         # Slice arrays, because slicing a tensor takes TensorFlow as long as a step.
         return keras.tree.map_structure(lambda each: np.array(keras.ops.convert_to_numpy(each)[:rows]), found)
 
