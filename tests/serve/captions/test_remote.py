@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from memeloom.configs.errors import ConfigError
-from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
 from memeloom.serve.captions.errors import CaptionsUnavailable, DeadlineExceeded
 from memeloom.serve.captions.models import LocalWriter
@@ -22,11 +21,6 @@ from memeloom.serve.captions.request import CaptionRequest
 from memeloom.serve.captions.served import ServedModel, folder_version
 from memeloom.train.runtime import open_captioner
 from tests.serve.conftest import Server, StartServer
-
-
-@pytest.fixture(scope="module")
-def config() -> Config:
-    return load_config(environment={})
 
 
 @pytest.fixture(scope="module")

@@ -3,49 +3,22 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from memeloom.configs.errors import MemeloomError
-from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
-from memeloom.serve.captions.batch import write_batch
 from memeloom.serve.captions.errors import (
-    CaptionsRefused,
     CaptionsUnavailable,
     DeadlineExceeded,
-    NoCaption,
     NoModel,
     QueueFull,
-    UnknownModel,
-    UnknownTemplate,
 )
 from memeloom.serve.captions.models import LocalWriter
 from memeloom.serve.captions.request import CaptionRequest
 from memeloom.serve.captions.served import ServedModel
 from memeloom.serve.captions.service import CaptionService, NextTokens, Result, Writer
+from tests.serve.captions.conftest import request
 from tests.train.writing_table import TableCaptioner
-
-WORDS = ("|", " so", " very", " much", " wow", " shit")
-
-
-@pytest.fixture(scope="module")
-def config() -> Config:
-    return load_config(environment={})
-
-
-@pytest.fixture(scope="module")
-def model() -> TableCaptioner:
-    return TableCaptioner.drawn(WORDS, seed=3, names=("61533", "8072285"))
-
-
-def request(config: Config, template: str = "61533", **changes: object) -> CaptionRequest:
-    best_of = changes.pop("best_of", changes.get("captions", 1))
-    assert isinstance(best_of, int)
-    settings = config.generate.model_copy(update={"method": "sample", "captions": 1, **changes})
-    return CaptionRequest(template, settings, best_of)
 
 
 class Paced:
@@ -228,90 +201,3 @@ def test_a_closed_service_refuses_what_waits(
     assert begun.result(10).captions
     with pytest.raises(CaptionsUnavailable):
         service.submit(request(config), soon())
-
-
-def write(config: Config, model: TableCaptioner, *requests: CaptionRequest) -> list[Result]:
-    return write_batch(ServedModel.of(model, "1", config.dataset), requests)
-
-
-def test_a_seed_gives_the_same_captions_whatever_else_is_asked_for(config: Config, model: TableCaptioner) -> None:
-    seeded = request(config, captions=3, seed=5)
-    (alone,) = write(config, model, seeded)
-    _, among, _ = write(config, model, request(config, captions=4), seeded, request(config, temperature=2.0))
-    assert alone == among
-
-
-def test_requests_with_the_same_settings_share_a_batch_and_others_do_not(config: Config) -> None:
-    model = TableCaptioner.drawn(WORDS, seed=3)
-    write(config, model, *[request(config) for _ in range(6)], request(config, temperature=0.5))
-    assert max(model.steps) == 6
-
-
-def test_best_of_returns_the_likeliest(config: Config, model: TableCaptioner) -> None:
-    (chosen,) = write(config, model, request(config, captions=2, best_of=12))
-    assert isinstance(chosen, list)
-    scores = [caption.score for caption in chosen]
-    assert len(scores) == 2
-    assert scores == sorted(scores, reverse=True)
-
-
-@pytest.mark.parametrize("method", ["greedy", "threshold", "sample", "beam", "sampled-beam"])
-def test_each_method_writes_different_captions(config: Config, model: TableCaptioner, method: str) -> None:
-    (found,) = write(config, model, request(config, captions=3, method=method))
-    assert isinstance(found, list)
-    assert len({caption.texts for caption in found}) == (1 if method == "greedy" else 3)
-
-
-def test_safe_captions_have_no_refused_word(config: Config) -> None:
-    model = TableCaptioner.drawn(WORDS, seed=8)
-    loose, safe = write(
-        config, model, request(config, captions=20, safe=False), request(config, captions=20, safe=True)
-    )
-    assert isinstance(loose, list)
-    assert isinstance(safe, list)
-    assert any("shit" in text for caption in loose for text in caption.texts)
-    assert not any("shit" in text for caption in safe for text in caption.texts)
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"start": "a|b|"}, "start"),
-        ({"start": "x" * 100}, "start"),
-        ({"start": " shit ", "safe": True}, "start"),
-    ],
-)
-def test_a_request_that_cannot_be_written_names_its_field(
-    config: Config, model: TableCaptioner, changes: dict[str, object], field: str
-) -> None:
-    refused, written = write(config, model, request(config, "61533", **changes), request(config))
-    assert isinstance(refused, CaptionsRefused)
-    assert refused.field == field
-    assert isinstance(written, list)
-
-
-def test_an_unknown_template_and_another_model_are_refused(config: Config, model: TableCaptioner) -> None:
-    unknown, another, kind, version = write(
-        config, model, request(config, "6153"),
-        *(replace(request(config), model=name) for name in ("show-and-tell", "causal", "1")),
-    )  # fmt: skip
-    assert isinstance(unknown, UnknownTemplate)
-    assert isinstance(another, UnknownModel)
-    assert (unknown.field, another.field) == ("template", "model")
-    assert isinstance(kind, list)
-    assert isinstance(version, list)
-
-
-def test_a_picture_is_refused_by_a_model_that_takes_none(config: Config, model: TableCaptioner) -> None:
-    wanted = request(config)
-    seen = CaptionRequest("photo", wanted.settings, 1, np.zeros((4, 4, 3), np.uint8))
-    (refused,) = write(config, model, seen)
-    assert isinstance(refused, CaptionsRefused)
-    assert refused.field == "image"
-
-
-def test_only_empty_captions_are_an_error(config: Config) -> None:
-    tables = {"61533": np.log(np.full((12, 2, 1), 1.0, np.float32))}
-    (found,) = write(config, TableCaptioner(("|",), tables), request(config))
-    assert isinstance(found, NoCaption)
-    assert isinstance(found, MemeloomError)
