@@ -26,12 +26,13 @@ from memeloom.train.characters import END, Alphabet
 from memeloom.train.contract import Captioner, open_kind
 from memeloom.train.convnet.model import ConvnetCaptioner, build_convnet
 from memeloom.train.corpus import open_dataset
+from memeloom.train.decoding.draft import WrittenCaption
 from memeloom.train.evaluation.held_out import ModelView, read_held_out
 from memeloom.train.evaluation.leaderboard import add_to_leaderboard
 from memeloom.train.evaluation.likelihood import UNICODE_CHARACTERS, Likelihood, ModelScores, summarize
 from memeloom.train.evaluation.results import ModelResult, Results, TrainingRecord
 from memeloom.train.evaluation.stage import evaluate_models
-from memeloom.train.evaluation.sweep import measure_sets, real_captions, sampled_captions
+from memeloom.train.evaluation.sweep import CaptionSet, measure_sets, real_captions, sampled_captions
 from memeloom.train.model_folder import NotAModel, load_model, write_model
 from tests.html_page import Page, check_self_contained
 
@@ -299,6 +300,14 @@ def test_empty_cut_and_repeated_captions_are_counted(
     _, found = measure_sets(held, [real, caption_set], passed.append)
     assert {name: getattr(found, name) for name in expected} == pytest.approx(expected)
     assert sum(passed) == len(TRAIN)
+
+
+def test_captions_in_which_a_box_repeats_the_one_before_are_counted(tmp_path: Path, data: Manifest) -> None:
+    held = read_held_out(tmp_path / "dataset", "test", None, 1)
+    boxes = (("so high", "so high"), ("make all the memes", "all the memes now"), ("wow", "wow"), ("a", "b"), ("", ""))
+    written = [WrittenCaption(held.templates[0], texts, score=1.0, finished=True) for texts in boxes]
+    (found,) = measure_sets(held, [CaptionSet(written)], lambda _: None)
+    assert (found.repetitive, found.empty) == (2 / 4, pytest.approx(1 / 5))
 
 
 def test_an_evaluation_can_be_repeated_exactly(compared: Path) -> None:

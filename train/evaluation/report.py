@@ -123,18 +123,20 @@ def _likelihood(results: Results) -> _Table:
 
 def _written(results: Results) -> _Table:
     head = (
-        "recognised", "distinct 1", "distinct 2", "distinct 3", "self-BLEU", "repeated", "empty", "cut", "characters",
+        "recognised", "distinct 1", "distinct 2", "distinct 3", "self-BLEU", "repeated", "repeats a box", "empty",
+        "cut", "characters",
     )  # fmt: skip
     note = (
         "Each model writes a caption for the template of each of the same held-out captions, sampled at each "
         "temperature. Recognised: a naive Bayes classifier, trained on the words of the training captions, predicts "
         "the template; people's captions are the ceiling. Distinct n: share of different runs of n words. Self-BLEU: "
         "mean similarity of a caption to all others (BLEU-4). Repeated: equal to an earlier caption on the same "
-        "template. Characters: mean length. Captions without words count as empty, and nowhere else."
+        "template. Repeats a box: a box has three words in a row, or all, of the box before; `memeloom generate` "
+        "draws such captions again. Characters: mean length. Captions without words count as empty, and nowhere else."
     )
     return _caption_sets(results, head, note, lambda found: [
         percent(found.recognised), *(f"{each:.3f}" for each in (*found.distinct, found.self_bleu)),
-        *map(percent, (found.repeated, found.empty, found.cut)), f"{found.characters:.1f}",
+        *map(percent, (found.repeated, found.repetitive, found.empty, found.cut)), f"{found.characters:.1f}",
     ])  # fmt: skip
 
 

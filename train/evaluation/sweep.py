@@ -48,6 +48,7 @@ class CaptionSetMetrics:
 
     empty, cut: share without words, and of those that the model did not end.
     repeated: share that equals an earlier caption on the same template.
+    repetitive: share in which a box repeats words of the box before, which `memeloom generate` draws again.
     characters: mean length, separators included. distinct: shares of different words, pairs and triples of them.
     recognised: share whose template is predicted from the words. verbatim, on_template: share that occurs in training
     as a whole, on any template, and on its own. runs: share with 30 characters in a row that occur there; remembered:
@@ -58,6 +59,7 @@ class CaptionSetMetrics:
     empty: float
     cut: float
     repeated: float
+    repetitive: float
     characters: float
     distinct: tuple[float, float, float]
     self_bleu: float
@@ -147,6 +149,7 @@ def _metrics(
         empty=1 - len(full) / len(captions),
         cut=_mean([not caption.finished for caption in captions]),
         repeated=(len(full) - len(texts)) / max(len(full), 1),
+        repetitive=_mean([caption.repetitive for caption in full]),
         characters=_mean([len(normal(caption.texts)) for caption in full]),
         distinct=(distinct(words, 1), distinct(words, 2), distinct(words, 3)),
         self_bleu=self_bleu(words),
