@@ -171,11 +171,14 @@ class _Build:
     def _choose(self, workers: Workers, blocks: Sequence[str], rows: int) -> list[str]:
         """Remove duplicates; return the names of the results, in order."""
         place, folder = self._work.place, self._content
-        changes = FindChanges(place, self._plan.digest, blocks, rows, folder)
-        self._once(workers, "find new captions", find_changes, [changes])
         searches = plan_near(self._work, self._plan, blocks, rows, folder, pictures=self._drops.pictures)
+        if searches:
+            changes = FindChanges(place, self._plan.digest, blocks, rows, folder)
+            self._once(workers, "compare with the last build", find_changes, [changes])
         near = self._once(workers, "find near-duplicates", find_near, searches)
-        examples = self._once(workers, "find examples", find_pairs, [FindPairs(place, blocks, near, folder)])
+        examples = self._once(
+            workers, "find examples of near-duplicates", find_pairs, [FindPairs(place, blocks, near, folder)]
+        )
         self._copies.near = self._work.metadata(examples[0])["pairs"]
         choosing = plan_choices(self._work, self._plan, blocks, near, rows, folder)
         unique = self._once(workers, "remove duplicates", choose, choosing)

@@ -1,7 +1,7 @@
 """The keys of captions that are new or gone since a former build: searches look only at what these affect."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.dataset.flow.block import SEGMENTS, Block, content_of, open_block, read_head
-from memeloom.dataset.flow.similarity import BANDS, MIX, Words
+from memeloom.dataset.flow.similarity import BANDS, Words, fold
 from memeloom.dataset.flow.work import WorkFolder, WorkPlace, block_name, open_work
 
-# With a larger share of changed rows all is searched: their keys are in memory, and few others would be skipped.
-_MOST: Final = 0.03
+# With more changed rows all is searched: few others would be skipped, and their keys, 232 bytes a row, are in memory.
+_MOST_SHARE: Final = 0.03
+_MOST: Final = 100_000
 _FILE = "searched.json"
 
 
@@ -62,13 +63,17 @@ def find_changes(task: FindChanges) -> str:
         with suppress(MemeloomError, OSError):
             # A block keeps its name when its templates are renamed or merged, and may be another one by now.
             if content_of((name, read_head(work, name)) for name in noted["blocks"]) == noted["folder"]:
-                keys = _Changed(work, int(_MOST * task.rows)).compare(noted["blocks"], task.blocks)
+                most = min(int(_MOST_SHARE * task.rows), _MOST)
+                keys = _Changed(work, most).compare(noted["blocks"], task.blocks)
     if keys is None:
         work.write_result(task.name, b"", {"former": None})
-    else:
-        ends = np.cumsum([len(each) for each in keys.values()]).tolist()
-        metadata = {"former": noted["folder"], "ends": dict(zip(keys, ends, strict=True))}
-        work.write_result(task.name, b"".join([each.tobytes() for each in keys.values()]), metadata)
+        return task.name
+    content, ends = bytearray(), {}
+    for name in _SEARCHES:
+        # The chunks of one search at a time, and no longer than needed.
+        content += np.unique(np.concatenate([_NONE, *keys.pop(name, ())])).tobytes()
+        ends[name] = len(content) // 8
+    work.write_result(task.name, content, {"former": noted["folder"], "ends": ends})
     return task.name
 
 
@@ -83,12 +88,16 @@ def read_changes(work: WorkFolder, folder: str, kind: str, number: int) -> Chang
     return Changes(found["former"], np.fromfile(work.rows(_name(folder)), "<u8", end - begin, offset=8 * begin))
 
 
-def _name(folder: str) -> str:
-    return f"near/{folder}/changes"
-
-
 def _search(kind: str, number: int) -> str:
     return f"{kind} {number}"
+
+
+_SEARCHES: Final = (*(_search("words", n) for n in range(BANDS)), *(_search("pictures", n) for n in range(SEGMENTS)))
+_NONE: Final = np.zeros(0, np.uint64)
+
+
+def _name(folder: str) -> str:
+    return f"near/{folder}/changes"
 
 
 class _Changed:
@@ -97,10 +106,10 @@ class _Changed:
     def __init__(self, work: WorkFolder, most: int) -> None:
         self._work = work
         self._left = most
-        self._keys: defaultdict[str, list[Words]] = defaultdict(lambda: [np.zeros(0, np.uint64)])
+        self._keys: defaultdict[str, list[Words]] = defaultdict(list)
 
-    def compare(self, former: Sequence[str], blocks: Sequence[str]) -> Mapping[str, Words] | None:
-        """Return the keys by search; None if too many rows changed, or former blocks are missing."""
+    def compare(self, former: Sequence[str], blocks: Sequence[str]) -> dict[str, list[Words]] | None:
+        """Return the keys by search, unsorted; None if too many rows changed, or former blocks are missing."""
         current, known = set(blocks), set(former)
         gone = dict.fromkeys(name for name in former if name not in current)
         if not all(self._work.has_result(block_name(name)) for name in gone):
@@ -109,11 +118,10 @@ class _Changed:
         for name in gone:
             head = read_head(self._work, name)
             by_boundary[head.first] = by_boundary[head.last] = name
-        none = np.zeros(0, np.uint64)
         for name in [name for name in blocks if name not in known]:
             head = read_head(self._work, name)
             before = by_boundary.get(head.first) or by_boundary.get(head.last, "")
-            now, then = self._rows(name), none
+            now, then = self._rows(name), _NONE
             if before in gone:
                 del gone[before]
                 then = self._rows(before)
@@ -123,8 +131,7 @@ class _Changed:
                 return None
         for name in gone:
             self._add(name, np.arange(len(self._rows(name))))
-        searches = [*(_search("words", n) for n in range(BANDS)), *(_search("pictures", n) for n in range(SEGMENTS))]
-        return {name: np.unique(np.concatenate(self._keys[name])) for name in searches} if self._left >= 0 else None
+        return self._keys if self._left >= 0 else None
 
     def _add(self, name: str, rows: NDArray[np.intp]) -> None:
         self._left -= len(rows)
@@ -145,8 +152,4 @@ class _Changed:
 
 def _hashes(block: Block) -> Words:
     rows, pictures = block.between(0, block.rows), block.hashes()
-    facts = [rows["order"], rows["low"], rows["check"], *(pictures.T if len(pictures) else ())]
-    hashes: Words = np.zeros(len(rows), np.uint64)
-    for values in facts:
-        hashes = (hashes ^ values.astype(np.uint64)) * MIX
-    return hashes
+    return fold((rows["order"], rows["low"], rows["check"], *(pictures.T if len(pictures) else ())))

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from memeloom.dataset.flow.similarity import (
     COPY_KEYS,
-    MIX,
     SKETCH_ERROR,
+    KeyTable,
     Words,
+    fold,
     normalise,
     signatures,
     sketch_similarity,
@@ -53,11 +54,7 @@ class HeldOut:
         begins = np.flatnonzero(np.diff(self._keys, prepend=~self._keys[:1]))
         sizes = np.diff(begins, append=len(self._keys))
         self._ends = np.repeat(begins + sizes, sizes)
-        bits = min(self._entries.size.bit_length() + 3, 28)
-        self._shift, self._low = np.uint32(32 - bits), np.uint32((1 << bits) - 1)
-        # Most keys of other captions are absent: tables of their first and last bits reject 99 of 100.
-        self._begins, self._ends_with = np.zeros((2, 1 << bits), np.bool_)
-        self._begins[self._keys >> self._shift] = self._ends_with[self._keys & self._low] = True
+        self._table = KeyTable(self._keys)
 
     def candidates(
         self, keys: NDArray[np.uint32], sketches: Words, split: int, least: float, done: NDArray[np.bool_] | None = None
@@ -74,12 +71,8 @@ class HeldOut:
         Yields:
             Numbers of captions and members, sorted. A pair may come again in a later batch.
         """
-        flat = keys.ravel()
-        hits = np.flatnonzero(self._begins[flat >> self._shift])
-        hits = hits[self._ends_with[flat[hits] & self._low]]
-        first = np.minimum(np.searchsorted(self._keys, flat[hits]), len(self._keys) - 1)
-        there = np.flatnonzero(self._keys[first] == flat[hits])
-        rows, first = hits[there] // COPY_KEYS, first[there]
+        hits, first = self._table.find(keys.ravel())
+        rows = hits // COPY_KEYS
         counts = self._ends[first] - first
         ends = np.cumsum(counts)
         at = before = 0
@@ -108,13 +101,5 @@ def _distinct(keys: NDArray[np.uint32], sketches: Words, splits: NDArray[np.uint
     latest = worded[np.argsort(-splits[worded].astype(np.int64), kind="stable")]
     signed = np.concatenate([keys[latest].astype(np.uint64), sketches[latest]], axis=1)
     # Of 64 bits: sorting whole rows takes ten times as long.
-    _, first = np.unique(_hashes(signed), return_index=True)
+    _, first = np.unique(fold(signed.T), return_index=True)
     return np.sort(latest[first])
-
-
-def _hashes(rows: Words) -> Words:
-    hashes: Words = np.zeros(len(rows), np.uint64)
-    for column in rows.T:
-        hashes = (hashes ^ column) * MIX
-        hashes ^= hashes >> np.uint64(32)
-    return hashes

@@ -4,8 +4,8 @@ Rows that share a key (of a band or a segment) are compared by `dataset.flow.pai
 key depends on them alone, so a later build searches again only the keys of rows that are new or gone.
 """
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,29 +16,25 @@ from memeloom.dataset.flow.changes import read_changes
 from memeloom.dataset.flow.filter import near_settings
 from memeloom.dataset.flow.pairs import GONE, SKETCH_WORDS, Kind, Members, Pairs, comparison
 from memeloom.dataset.flow.plan import Plan, read_plan
-from memeloom.dataset.flow.similarity import BANDS, Words
+from memeloom.dataset.flow.similarity import BANDS, KeyTable, Words
 from memeloom.dataset.flow.work import WorkFolder, WorkPlace, open_work
 
 KINDS: Final[dict[Kind, int]] = {"words": BANDS, "pictures": SEGMENTS}
-# Rows per worker whose keys are in memory.
+# Rows per worker whose keys are in memory, 16 bytes each; and of those that share one, compared at once.
+KEYS_AT_ONCE: Final = 1_000_000
 ROWS_AT_ONCE: Final = 500_000
 
 
-# The table that tells most other keys from n given ones has 64 n places, 16 MB at most.
-_SPARE_BITS, _MOST_BITS = 6, 24
-
-
 class FindNear(NamedTuple):
-    """Rows of `blocks` that share a key of band or segment `number`, for keys in range `part` of `parts`."""
+    """Rows of `blocks`, `rows` of them, that share a key of band or segment `number`."""
 
     work: WorkPlace
     plan: str
     blocks: Sequence[str]
+    rows: int
     folder: str
     kind: Kind
     number: int
-    part: int
-    parts: int
 
     @property
     def name(self) -> str:
@@ -47,7 +43,7 @@ class FindNear(NamedTuple):
 
     def name_in(self, folder: str) -> str:
         """Name of such a result in another folder of results."""
-        return f"near/{folder}/{self.kind}-{self.number:02}-{self.part:04}-of-{self.parts:04}"
+        return f"near/{folder}/{self.kind}-{self.number:02}"
 
 
 def plan_near(
@@ -64,14 +60,12 @@ def plan_near(
         pictures: True if any caption has a picture.
     """
     by_words, by_pictures = near_settings(plan.settings)
-    parts = power_of_two(rows, ROWS_AT_ONCE)
     kinds: dict[Kind, bool] = {"words": by_words, "pictures": by_pictures and pictures}
     return [
-        FindNear(work.place, plan.whole, blocks, content, kind, number, part, parts)
+        FindNear(work.place, plan.whole, blocks, rows, content, kind, number)
         for kind, enabled in kinds.items()
         if enabled
         for number in range(KINDS[kind])
-        for part in range(parts)
     ]
 
 
@@ -79,11 +73,12 @@ def find_near(task: FindNear) -> str:
     """Write the rows to drop, as `GONE`, sorted; return the name of the result."""
     settings = read_plan(task.work, task.plan).settings
     work = open_work(task.work)
-    found, changed = _unaffected(task, work)
-    members = _members(task, work, changed)
-    pairs = Pairs(work, task.blocks, members, comparison(task.kind, settings, members))
-    gone = np.unique(np.concatenate([found, pairs.find()]))
-    work.write_result(task.name, gone.tobytes(), {})
+    former, changed = _unaffected(task, work)
+    gone = [former]
+    for some in _shared(task, work, changed):
+        members = _members(task, work, some)
+        gone.append(Pairs(work, task.blocks, members, comparison(task.kind, settings, members)).find())
+    work.write_result(task.name, np.unique(np.concatenate(gone)).tobytes(), {})
     return task.name
 
 
@@ -97,45 +92,53 @@ def _unaffected(task: FindNear, work: WorkFolder) -> tuple[Array, Words | None]:
     except (MemeloomError, OSError):
         return none, None
     found = np.fromfile(work.rows(former), GONE)
-    return np.delete(found, _Among(changes.keys).rows(found["key"])), changes.keys
+    affected, _ = KeyTable(changes.keys).find(found["key"])
+    return np.delete(found, affected), changes.keys
 
 
-class _Among:
-    """Tells which keys are among `some`, which ascend: much faster than `isin`, as few are."""
+class _Keyed(NamedTuple):
+    """Rows sorted by block and row: the key of each, and the indices of its block and in it."""
 
-    def __init__(self, some: Words) -> None:
-        self._some = some
-        bits = min(len(some).bit_length() + _SPARE_BITS, _MOST_BITS)
-        self._shift = np.uint64(64 - bits)
-        self._present = np.zeros(1 << bits, np.bool_)
-        self._present[some >> self._shift] = True
+    key: Words
+    block: NDArray[np.uint32]
+    row: NDArray[np.uint32]
 
-    def rows(self, keys: Words) -> NDArray[np.intp]:
-        """Return the rows of those keys, ascending."""
-        at = np.flatnonzero(self._present[keys >> self._shift])
-        if not len(at):
-            return at
-        found = self._some[np.minimum(np.searchsorted(self._some, keys[at]), len(self._some) - 1)]
-        rows: NDArray[np.intp] = at[found == keys[at]]
-        return rows
+    def at(self, places: NDArray[Any]) -> "_Keyed":
+        return _Keyed(self.key[places], self.block[places], self.row[places])
 
 
-def _members(task: FindNear, work: WorkFolder, changed: Words | None) -> Members:
-    """Return the rows that share a key with another row, of `changed` only if given.
+def _shared(task: FindNear, work: WorkFolder, changed: Words | None) -> Iterator[_Keyed]:
+    """Yield all rows that share a key with another, of `changed` only if given; those of one key together."""
+    # All rows are read for each range of keys; few have changed keys, so one range is enough.
+    parts = power_of_two(task.rows, KEYS_AT_ONCE) if changed is None else 1
+    for part in range(parts):
+        keyed = _keys(task, work, changed, part, parts)
+        by_key = np.argsort(keyed.key)
+        keys = keyed.key[by_key]
+        by_key = by_key[_has_equal_neighbour(keys[1:] == keys[:-1])]
+        keys = keyed.key[by_key]
+        begin = 0
+        while begin < len(keys):
+            # At a key's end; one key may have more rows.
+            last = keys[min(begin + ROWS_AT_ONCE, len(keys)) - 1]
+            end = int(np.searchsorted(keys, last, "right"))
+            if end - begin > ROWS_AT_ONCE and last != keys[begin]:
+                end = int(np.searchsorted(keys, last))
+            yield keyed.at(np.sort(by_key[begin:end]))
+            begin = end
+
+
+def _members(task: FindNear, work: WorkFolder, rows: _Keyed) -> Members:
+    """Return rows as members.
 
     Of equal captions, one a key and picture: which pictures a caption has must not depend on the order of the rows.
     """
-    keys, blocks, rows = _keys(task, work, changed)
-    by_key = np.argsort(keys)
-    same = keys[by_key[1:]] == keys[by_key[:-1]]
-    shared = np.sort(by_key[_has_equal_neighbour(same)])
-    keys, blocks, rows = keys[shared], blocks[shared], rows[shared]
-    orders, values = _values(task, work, blocks, rows)
-    facts = (keys, orders, *(values[:, :-SKETCH_WORDS].T))
+    orders, values = _values(task, work, rows)
+    facts = (rows.key, orders, *(values[:, :-SKETCH_WORDS].T))
     at = np.lexsort(facts[::-1])
     again = np.logical_and.reduce([each[at[1:]] == each[at[:-1]] for each in facts])
     at = at[~np.concatenate((_FALSE[: len(at)], again))]
-    return Members(keys[at], orders[at], values[at], blocks[at], rows[at])
+    return Members(rows.key[at], orders[at], values[at], rows.block[at], rows.row[at])
 
 
 _FALSE = np.zeros(1, np.bool_)
@@ -150,31 +153,26 @@ def _keys_of(block: Block, task: FindNear) -> Words:
     return block.keys(task.number) if task.kind == "words" else block.segments(task.number)
 
 
-def _keys(
-    task: FindNear, work: WorkFolder, changed: Words | None
-) -> tuple[Words, NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return key, block and row of all in the range of the task, of the keys in `changed` if given."""
+def _keys(task: FindNear, work: WorkFolder, changed: Words | None, part: int, parts: int) -> _Keyed:
+    """Return the rows with a key in range `part` of `parts` (a power of two), of those in `changed` if given."""
     found: list[tuple[Words, NDArray[np.uint32], NDArray[np.uint32]]] = []
-    among = None if changed is None else _Among(changed)
+    table = None if changed is None else KeyTable(changed)
+    shift = np.uint64(64 - parts.bit_length() + 1)
     for number, name in enumerate(task.blocks):
         with open_block(work.block(name)) as block:
             keys = _keys_of(block, task)
-        rows = np.arange(len(keys)) if among is None else among.rows(keys)
-        keys = keys[rows]
-        parts = ((keys >> np.uint64(32)) * np.uint64(task.parts)) >> np.uint64(32)
-        wanted = np.flatnonzero((parts == task.part) & (keys != 0))
-        found.append((keys[wanted], np.full(len(wanted), number, np.uint32), rows[wanted].astype(np.uint32)))
-    return (
-        np.concatenate([keys for keys, _, _ in found]),
-        np.concatenate([blocks for _, blocks, _ in found]),
-        np.concatenate([rows for _, _, rows in found]),
-    )
+        if table is not None:
+            wanted, _ = table.find(keys)
+        else:
+            wanted = np.flatnonzero(keys >> shift == part if parts > 1 else keys)
+        wanted = wanted[keys[wanted] != 0]  # Rows without picture.
+        found.append((keys[wanted], np.full(len(wanted), number, np.uint32), wanted.astype(np.uint32)))
+    return _Keyed(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
 
-def _values(
-    task: FindNear, work: WorkFolder, blocks: NDArray[np.uint32], rows: NDArray[np.uint32]
-) -> tuple[Words, Words]:
-    """Return orders, (n,), and values as in `Members` of rows sorted by block."""
+def _values(task: FindNear, work: WorkFolder, keyed: _Keyed) -> tuple[Words, Words]:
+    """Return orders, (n,), and values as in `Members`."""
+    _, blocks, rows = keyed
     width = SKETCH_WORDS if task.kind == "words" else 4 + SKETCH_WORDS
     orders, values = np.empty(len(rows), np.uint64), np.empty((len(rows), width), np.uint64)
     ends = np.searchsorted(blocks, np.arange(len(task.blocks) + 1))

@@ -7,9 +7,9 @@ group, one of 24 with 1 - (1 - J^5)^24.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,6 +183,40 @@ def _sketched(pieces: NDArray[np.uint32]) -> Words:
     word = pieces >> np.uint32(6) & np.uint32(_SKETCH_WORDS - 1)
     parts = [np.bitwise_or.reduce(np.where(word == each, bits, np.uint64(0))) for each in range(_SKETCH_WORDS)]
     return np.stack(parts, axis=1)
+
+
+def fold(columns: Iterable[NDArray[Any]]) -> Words:
+    """Return a hash of each row, (n,), given its columns, (n,) each."""
+    hashes = np.zeros(1, np.uint64)
+    for column in columns:
+        hashes = (hashes ^ column.astype(np.uint64)) * MIX
+        hashes ^= hashes >> np.uint64(32)
+    return hashes
+
+
+class KeyTable:
+    """Finds those of many keys that are among n ascending ones of the same type: most are not.
+
+    Two tables, of the first and the last bits of the keys, reject 99 of 100; `isin` would look up each.
+    """
+
+    def __init__(self, keys: NDArray[Any]) -> None:
+        self._keys = keys
+        bits = min(len(keys).bit_length() + 3, 28)
+        self._shift = keys.dtype.type(8 * keys.itemsize - bits)
+        self._low = keys.dtype.type((1 << bits) - 1)
+        self._begins, self._ends = np.zeros((2, 1 << bits), np.bool_)
+        self._begins[keys >> self._shift] = self._ends[keys & self._low] = True
+
+    def find(self, keys: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the places in `keys` of those found, ascending, and of each the first place among the n."""
+        at = np.flatnonzero(self._begins[keys >> self._shift])
+        at = at[self._ends[keys[at] & self._low]]
+        if not len(at):
+            return at, at
+        first = np.minimum(np.searchsorted(self._keys, keys[at]), len(self._keys) - 1)
+        there = self._keys[first] == keys[at]
+        return at[there], first[there]
 
 
 def sketch_similarity(one: Words, other: Words) -> NDArray[np.float64]:

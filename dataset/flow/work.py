@@ -133,7 +133,7 @@ class WorkFolder:
         except (OSError, ValueError):
             return None
 
-    def write_result(self, name: str, rows: bytes, metadata: dict[str, Any]) -> None:
+    def write_result(self, name: str, rows: bytes | bytearray, metadata: dict[str, Any]) -> None:
         """Write the result of a worker, durably: rows first, then their metadata."""
         with self.create(f"{name}.rows") as stream:
             stream.write(rows)

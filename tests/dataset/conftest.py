@@ -147,6 +147,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memes, "_MEAN_MEMES", 32)
     monkeypatch.setattr(memes, "_MAX_MEMES", 96)
     monkeypatch.setattr(choose, "_AT_ONCE", 60)
+    monkeypatch.setattr(near, "KEYS_AT_ONCE", 200)
     monkeypatch.setattr(near, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(pairs, "_CANDIDATES", 5)
     monkeypatch.setattr(write, "_AT_ONCE", 7)

@@ -18,7 +18,6 @@ from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.build import EmptyDataset, build_dataset
-from memeloom.dataset.flow import near
 from memeloom.dataset.reader import read_dataset
 from memeloom.dataset.vocabulary import read_vocabulary
 from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, changed, content, similar
@@ -127,23 +126,46 @@ def test_the_manifest_describes_templates_as_the_catalog_does(build: Build, conf
     assert {record.template_name for record in built.records} == {"The Name"}
 
 
+SENTENCES = [
+    "one does not simply walk into mordor", "brace yourselves winter is coming", "shut up and take my money",
+    "what if i told you nobody cares", "i should buy a new boat", "we should all go home early", "my dog ate all of it",
+    "not sure if trolling or just stupid",
+]  # fmt: skip
+
+
+@pytest.fixture
+def shown_twice(meme: MakeMeme) -> list[Meme]:
+    """Equal captions on two pictures, of which only the second is like that of a copy on another template."""
+    starts = [20, 40, 60, 80, 100, 120, 140, 160, 180, 199, 218, 237]  # of all segments but the first
+
+    def image(bits: range) -> Image:
+        phash = f"{sum(1 << 255 - start - bit for start in starts for bit in bits):064x}"
+        return Image(key=phash, width=9, height=9, format="png", bytes=9, phash64="0" * 16, phash256=phash)
+
+    pictures = [("t1", image(range(1, 11))), ("t1", image(range(0))), ("t2", image(range(1)))]
+    return [
+        meme(f"twice{at}n{number}", text, template=template, image=picture)
+        for at, text in enumerate(SENTENCES)
+        for number, (template, picture) in enumerate(pictures)
+    ]
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("duplicates", [False, True])
 def test_order_of_the_catalog_and_number_of_workers_make_no_difference(
     duplicates: bool, build: Build, config: MakeConfig, fill: Fill, english: MakeMemes, mixed: list[Meme],
-    monkeypatch: pytest.MonkeyPatch,
+    shown_twice: list[Meme], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(near, "ROWS_AT_ONCE", 200)
-    copies = similar(english(60) * 12, random.Random(2), "of")
+    copies = similar(english(40) * 8, random.Random(2), "of")
     # The catalog lacks the templates, and the memes name them differently.
-    memes = [_renamed(each, f"Name {at % 7}") for at, each in enumerate([*english(400), *copies, *mixed])]
+    memes = [_renamed(each, f"Name {at % 7}") for at, each in enumerate([*english(200), *copies, *mixed, *shown_twice])]
     steps = [name for name in config().dataset.steps if duplicates or name != "duplicates"]
-    first = build(memes, captions_per_template=150, shard_records=100, steps=steps)
+    first = build(memes, captions_per_template=80, shard_records=100, steps=steps)
     monkeypatch.setattr("memeloom.dataset.build._WORTH_A_POOL", 0)
     other = changed(first.config, store={"documents": f"sqlite:///{first.folder}.db"}, engine={"workers": 2})
     shuffled = random.Random(1).sample(memes, len(memes))
-    for at in range(0, len(shuffled), 500):
-        fill(other, shuffled[at : at + 500])
+    for at in range(0, len(shuffled), 40):
+        fill(other, shuffled[at : at + 40])
     assert build(settings=other).files == first.files
 
 
@@ -154,11 +176,14 @@ def _renamed(meme: Meme, name: str) -> Meme:
 
 @pytest.mark.usefixtures("small")
 def test_mongodb_gives_the_same_bytes_as_sqlite(
-    build: Build, english: MakeMemes, mixed: list[Meme], mongo_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memes = [*english(100), *similar(english(60) * 12, random.Random(2), "of"), *mixed]
-    monkeypatch.setattr(near, "ROWS_AT_ONCE", 200)
-    first = build(random.Random(1).sample(memes, len(memes)))
+    build: Build, config: MakeConfig, fill: Fill, english: MakeMemes, mixed: list[Meme], shown_twice: list[Meme],
+    mongo_url: str,
+) -> None:  # fmt: skip
+    memes = [*english(50), *similar(english(40) * 6, random.Random(2), "of"), *mixed, *shown_twice]
+    shuffled = random.Random(1).sample(memes, len(memes))
+    for at in range(0, len(shuffled), 40):
+        fill(config(), shuffled[at : at + 40])
+    first = build()
     second = build(memes, changed(first.config, store={"documents": mongo_url}))
     assert first.manifest.dropped["same picture"] > 5
     assert second.files == first.files
@@ -352,7 +377,8 @@ def test_progress_reaches_its_total(config: MakeConfig, fill: Fill, english: Mak
     watcher = Watcher()
     build_dataset(config(), watcher)
     assert [stage for stage, _ in watcher.stages] == [
-        "filter captions", "find new captions", "find near-duplicates", "find examples", "remove duplicates",
+        "filter captions", "compare with the last build", "find near-duplicates",
+        "find examples of near-duplicates", "remove duplicates",
         "find near copies of held-out captions", "separate the splits", "write records",
     ]  # fmt: skip
     assert watcher.done == dict(watcher.stages)

@@ -22,7 +22,7 @@ from memeloom.dataset.build import build_dataset
 from memeloom.dataset.flow import choose, copies, leaks, memes, near, pairs, write
 
 memes._MEAN_MEMES, memes._MAX_MEMES = 512, 2048
-choose._AT_ONCE = near.ROWS_AT_ONCE = write._AT_ONCE = pairs._CANDIDATES = 1000
+choose._AT_ONCE = near.KEYS_AT_ONCE = near.ROWS_AT_ONCE = write._AT_ONCE = pairs._CANDIDATES = 1000
 leaks.HELD_OUT_AT_ONCE = copies._PAIRS = 1000
 for number in sys.argv[2:]:
     places = [f"store.documents=sqlite:///{sys.argv[1]}/{number}.db", f"dataset.output={sys.argv[1]}/{number}"]

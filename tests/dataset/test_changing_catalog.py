@@ -34,8 +34,8 @@ def reused(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     unaffected = counted("searches", near._unaffected, lambda result: result[1] is not None)
     monkeypatch.setattr(near, "_unaffected", unaffected)
     monkeypatch.setattr(patch._Patch, "finish", counted("shards", patch._Patch.finish, lambda _: True))
-    monkeypatch.setattr(changes, "_MOST", 0.5)
-    monkeypatch.setattr(near, "ROWS_AT_ONCE", 150)
+    monkeypatch.setattr(changes, "_MOST_SHARE", 0.5)
+    monkeypatch.setattr(near, "KEYS_AT_ONCE", 150)
     return counts
 
 
@@ -112,3 +112,19 @@ def test_a_merged_template_is_searched_anew(
     assert len(merged.records) < len(built.records)
     build_dataset(config(output=str(tmp_path / "fresh" / "dataset")))
     assert merged.files == content(tmp_path / "fresh" / "dataset")
+
+
+def test_after_too_many_changes_all_is_searched(
+    build: Build, english: MakeMemes, reused: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = build(english(80))
+    for most, is_reused in ((2, False), (3, True)):
+        monkeypatch.setattr(changes, "_MOST", most)
+        build(english(3, seed=most), settings=built.config)
+        assert (reused["searches"] > 0) == is_reused
+
+
+def test_without_a_search_nothing_is_compared_with_the_last_build(build: Build, english: MakeMemes) -> None:
+    built = build(english(80), near_text=None, near_image=None)
+    built = build(english(3, seed=2), settings=built.config)
+    assert not list(built.work.glob("near/*/changes.*"))

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from memeloom.dataset.flow.similarity import (
     BANDS,
     COPY_KEYS,
+    KeyTable,
     Signatures,
     differ_in_one_letter,
     normalise,
@@ -119,3 +121,14 @@ def test_texts_on_other_templates_share_no_key_but_all_copy_keys() -> None:
 )
 def test_differ_in_one_letter(one: str, other: str, apart: bool) -> None:
     assert differ_in_one_letter(f" {one} ", f" {other} ") == differ_in_one_letter(f" {other} ", f" {one} ") == apart
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+@pytest.mark.parametrize("known", [0, 1, 500])
+def test_a_table_finds_the_keys_that_it_has(kind: type[np.unsignedinteger[Any]], known: int) -> None:
+    rng = np.random.default_rng(known)
+    keys = rng.integers(1, np.iinfo(kind).max, 2000, dtype=kind)
+    some = np.sort(np.repeat(keys[:known], 2))
+    at, first = KeyTable(some).find(keys)
+    assert at.tolist() == np.flatnonzero(np.isin(keys, some)).tolist()
+    assert first.tolist() == np.searchsorted(some, keys[at]).tolist()
