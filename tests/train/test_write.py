@@ -80,6 +80,10 @@ def test_every_method_calls_the_network_once_a_character(method: str, monkeypatc
     monkeypatch.setattr(keras.Model, "predict", None)
     start = "ab c|d"
     model = tiny_convnet()
+    # The likeliest captions would not end: cut before the last word they are all equal.
+    kernel, bias = model.network.layers[-1].get_weights()
+    bias[model.alphabet.characters.index(SEPARATOR)] += 0.5
+    model.network.layers[-1].set_weights([kernel, bias])
     compiled, calls = model.following, []
 
     def following(*parts: Any) -> Any:
@@ -91,7 +95,9 @@ def test_every_method_calls_the_network_once_a_character(method: str, monkeypatc
     write = open_method(model, settings, np.random.default_rng(1))
     captions = 1 if method == "greedy" else 3
     made = write([Prompt(template(boxes), start) for boxes in (2, 3)] * 2, captions)
-    assert all(made)
+    counts = [len(found) for found in made]
+    # The third method ends when as many captions are complete as there are beams; few of them may be different.
+    assert all(1 <= count <= captions for count in counts) if method == "sampled-beam" else counts == [captions] * 4
     assert all(caption.texts[0] == "ab c" for found in made for caption in found)
     # One call a character, for all captions together.
     assert 0 < len(calls) <= 24 - len(start)
