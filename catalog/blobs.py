@@ -13,17 +13,24 @@ from memeloom.catalog.errors import BlobMissing, StoreCorrupt
 BLOB_KEY = re.compile(r"[0-9a-f]{64}")
 
 
-class BlobStore(Protocol):
-    """Content-addressed bytes. Safe to share between threads and processes."""
+class Storing(Protocol):
+    """Facet of a `BlobStore`: what an import needs, so that a dry run can do without a store."""
 
     def put(self, data: bytes, key: str | None = None) -> str:
         """Store `data` durably and return its key. Idempotent. key: `blob_key(data)`, if already computed."""
 
-    def get(self, key: str) -> bytes:
-        """Return the bytes under `key`, verified. Raises BlobMissing, StoreCorrupt."""
-
     def has(self, key: str) -> bool:
         """Return True if there is a blob with that key."""
+
+    def close(self) -> None:
+        """Close connections."""
+
+
+class BlobStore(Storing, Protocol):
+    """Content-addressed bytes. Safe to share between threads and processes."""
+
+    def get(self, key: str) -> bytes:
+        """Return the bytes under `key`, verified. Raises BlobMissing, StoreCorrupt."""
 
     def delete(self, key: str) -> bool:
         """Remove a blob. Returns False if there was none."""
@@ -33,9 +40,6 @@ class BlobStore(Protocol):
 
     def keys(self) -> Iterator[str]:
         """Yield all keys in order, in bounded memory."""
-
-    def close(self) -> None:
-        """Close connections."""
 
 
 def blob_key(data: bytes) -> str:

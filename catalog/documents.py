@@ -166,8 +166,8 @@ class Counts:
     stages: Mapping[str, StageCounts]
 
 
-class Memes(Protocol):
-    """Facet of a `DocumentStore`: the memes."""
+class Importing(Protocol):
+    """Facet of a `DocumentStore`: what an import needs, so that a dry run can do without a store."""
 
     def upsert(self, memes: Iterable[Meme]) -> Upserted:
         """Insert memes, or merge them (`Meme.merged`) by id; durable when it returns.
@@ -177,6 +177,22 @@ class Memes(Protocol):
 
     def get(self, meme_id: str) -> Meme | None:
         """Return the meme with that id."""
+
+    def upsert_templates(self, templates: Iterable[Template]) -> int:
+        """Insert or merge (`Template.merged`) by id; durable when it returns. Returns how many are new or changed."""
+
+    def templates(self) -> Iterator[Template]:
+        """Yield all templates in order of id, rejected and merged ones included."""
+
+    def purged(self, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids` that a purge removed, so that their pictures need not be fetched."""
+
+    def close(self) -> None:
+        """Close connections and files."""
+
+
+class Memes(Protocol):
+    """Facet of a `DocumentStore`: the memes."""
 
     def scan(self, where: Where = ALL, *, after: str = "", batch: int = 1000) -> Iterator[Meme]:
         """Yield matching memes with an id greater than `after`, in order of id, `batch` records in memory."""
@@ -204,9 +220,6 @@ class Memes(Protocol):
 class Templates(Protocol):
     """Facet of a `DocumentStore`: the templates."""
 
-    def upsert_templates(self, templates: Iterable[Template]) -> int:
-        """Insert or merge (`Template.merged`) by id; durable when it returns. Returns how many are new or changed."""
-
     def revise_template(self, template_id: str, change: Callable[[Template], Template]) -> Template | None:
         """Replace a template by `change(template)`, which may erase facts: for decisions of a person.
 
@@ -222,9 +235,6 @@ class Templates(Protocol):
 
     def get_template(self, template_id: str) -> Template | None:
         """Return the template with this id, or None."""
-
-    def templates(self) -> Iterator[Template]:
-        """Yield all templates in order of id, rejected and merged ones included."""
 
 
 class Sketches(Protocol):
@@ -317,9 +327,6 @@ class Removal(Protocol):
     def scrub(self) -> bool:
         """Erase remains of deleted records from the store's own files; False if another connection blocked it."""
 
-    def purged(self, ids: Sequence[str]) -> set[str]:
-        """Return those of `ids` that a purge removed, so that their pictures need not be fetched."""
-
     def note_orphans(self, keys: Iterable[str]) -> None:
         """Note blobs that may be orphaned, or are about to be."""
 
@@ -336,11 +343,8 @@ class Removal(Protocol):
         """Return how many memes and templates refer to each blob; keys without a reference are left out."""
 
 
-class DocumentStore(Memes, Templates, Sketches, WorkQueue, Removal, Protocol):
+class DocumentStore(Importing, Memes, Templates, Sketches, WorkQueue, Removal, Protocol):
     """Memes, templates and the work on them. Safe to share between threads and processes."""
-
-    def close(self) -> None:
-        """Close connections and files."""
 
 
 def flags(meme: Meme) -> int:

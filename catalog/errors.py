@@ -9,6 +9,7 @@
         StoreFull           no space left
         StoreCorrupt        it returned something else than what was stored
         StoreMissing        there is no store yet (only where it must not be created)
+        StoreOutdated       it is of an older version (only where it must not be upgraded)
         BlobMissing         no blob has that key
         LeaseLost           the lease expired; another worker may hold it
       BadImage              bytes that are not an acceptable picture
@@ -39,6 +40,10 @@ class StoreCorrupt(StoreError):
 
 class StoreMissing(StoreError):
     """There is no catalog yet, and the caller asked not to create one."""
+
+
+class StoreOutdated(StoreError):
+    """The catalog is of an older version, and the caller asked not to upgrade it."""
 
 
 class BlobMissing(StoreError):

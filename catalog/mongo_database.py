@@ -23,7 +23,7 @@ from pymongo.errors import (
 from pymongo.operations import IndexModel
 from pymongo.read_concern import ReadConcern
 
-from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreMissing, StoreUnavailable
+from memeloom.catalog.errors import StoreDenied, StoreError, StoreFull, StoreMissing, StoreOutdated, StoreUnavailable
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.masks import hosts_of
 from memeloom.configs.retry import backoff_seconds
@@ -131,7 +131,8 @@ class MongoDatabase:
 
         Raises:
             StoreMissing: `read_only`, and there is no catalog.
-            StoreError: the server fails, or holds a catalog of a newer version, or `read_only` of an older one.
+            StoreOutdated: `read_only`, and the catalog is of an older version.
+            StoreError: the server fails, or holds a catalog of a newer version.
         """
         with self.mapped():
             hello = self._client.admin.command("hello")
@@ -152,7 +153,7 @@ class MongoDatabase:
                         self._begin(version, count if transactions else None)
                 current = version
         if current < version:
-            raise StoreError(
+            raise StoreOutdated(
                 f"{self._place}: a catalog of version {current}; a command that writes to it upgrades it to version"
                 f" {version}"
             )

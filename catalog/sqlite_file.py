@@ -20,6 +20,7 @@ from memeloom.catalog.errors import (
     StoreError,
     StoreFull,
     StoreMissing,
+    StoreOutdated,
     StoreUnavailable,
 )
 
@@ -263,7 +264,7 @@ class SqliteFile:
         if owner != self._kind:
             raise StoreError(f"{self._path}: a database, but not a memeloom {self._what}; name another file")
         if version in self._upgrades:
-            raise StoreError(
+            raise StoreOutdated(
                 f"{self._path}: a {self._what} of version {version}; a command that writes to it upgrades it to version"
                 f" {self._version}"
             )

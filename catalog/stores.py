@@ -16,7 +16,8 @@ def open_documents(store: Store, *, read_only: bool = False) -> DocumentStore:
     Raises:
         ConfigError: unknown scheme or malformed URL.
         StoreMissing: `read_only`, and there is no catalog.
-        StoreError: it cannot be opened; `read_only`, and it is of an older version.
+        StoreOutdated: `read_only`, and it is of an older version.
+        StoreError: it cannot be opened.
     """
     scheme, _, rest = store.documents.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from memeloom.catalog.documents import Upserted
+from memeloom.catalog.documents import Importing, Upserted
 from memeloom.catalog.records import Meme
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
 from memeloom.scrapers.dumps.land import Landed, Landing
 from memeloom.scrapers.dumps.rows import Draft
-from memeloom.scrapers.dumps.stores import ImportDocuments
 from memeloom.scrapers.dumps.tally import Tally
 
 # Some 60 MB of records. A full catalog stores large batches faster: more of their ids share a page of its index.
@@ -29,7 +28,7 @@ class Batches:
         stored: what became of the memes.
     """
 
-    documents: ImportDocuments
+    documents: Importing
     landing: Landing
     progress: Progress
     tally: Tally

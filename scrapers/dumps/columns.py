@@ -41,7 +41,7 @@ class Columns:
 
     def __str__(self) -> str:
         text = ", ".join(f"{field} = {' + '.join(columns)}" for field, columns in self.fields.items())
-        return f"{text} (not used: {_listed(self.unused)})" if self.unused else text
+        return f"{text} (not used: {listed(self.unused)})" if self.unused else text
 
 
 def parse_maps(maps: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -76,12 +76,12 @@ def choose_columns(names: Sequence[str], chosen: Mapping[str, tuple[str, ...]], 
             if column not in names and column != FOLDER:
                 raise MemeloomError(
                     f"{place}: no column {column!r} for {field} ({_nearest(column, names)}); "
-                    f"columns are {_listed(names)}"
+                    f"columns are {listed(names)}"
                 )
     found = columns_by_field(names, chosen)
     if not {"picture", "image_url", "caption", "boxes"} & found.keys():
         raise MemeloomError(
-            f"{place}: no column of a picture or a caption among {_listed(names)}; name it: --map caption=COLUMN"
+            f"{place}: no column of a picture or a caption among {listed(names)}; name it: --map caption=COLUMN"
         )
     used = {column for columns in found.values() for column in columns}
     return Columns(found, tuple(name for name in names if name not in used))
@@ -131,6 +131,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else "nothing is named like it"
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Return the first of some names or values, for a message."""
     shown = [name if len(name) <= 40 else f"{name[:40]}…" for name in names]
     return ", ".join([*shown[:_SHOWN], *([f"… and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else [])])

@@ -1,11 +1,11 @@
 """A dry run of an import: the catalog is read, nothing is written."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Final
 
+from memeloom.catalog.blobs import blob_key
 from memeloom.catalog.documents import DocumentStore, Upserted
-from memeloom.catalog.errors import StoreMissing
+from memeloom.catalog.errors import StoreMissing, StoreOutdated
 from memeloom.catalog.records import Meme, Template
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
@@ -15,12 +15,20 @@ _MOST_CHARACTERS: Final = 200
 
 
 class DryDocuments:
-    """What an import needs of a document store: it reads the catalog, if there is one, and stores nothing."""
+    """What an import needs of a document store: it reads the catalog, if there is one, and stores nothing.
+
+    A catalog of an older version is not read either: only commands that write to it upgrade it.
+    """
 
     def __init__(self, store: Store) -> None:
         self._documents: DocumentStore | None = None
-        with suppress(StoreMissing):
+        self.result = "nothing was written"
+        try:
             self._documents = open_documents(store, read_only=True)
+        except StoreMissing:
+            pass
+        except StoreOutdated as error:
+            self.result += f"; the catalog was not read ({error})"
         self._first: list[Meme] = []
 
     def templates(self) -> Iterator[Template]:
@@ -62,8 +70,9 @@ class DryBlobs:
         """Return True: a picture that the catalog has is not stored again."""
         return True
 
-    def put(self, data: bytes, key: str) -> None:
-        """Do nothing."""
+    def put(self, data: bytes, key: str | None = None) -> str:
+        """Return the key; nothing is stored."""
+        return key or blob_key(data)
 
     def close(self) -> None:
         """Do nothing."""

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
+from memeloom.catalog.blobs import Storing
+from memeloom.catalog.documents import Importing
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.frames import receive
 from memeloom.catalog.records import Image, Meme
@@ -19,7 +21,6 @@ from memeloom.configs.schema import Crawl
 from memeloom.scrapers.dumps.json_stream import Problem
 from memeloom.scrapers.dumps.pictures import is_picture, read_picture, walk
 from memeloom.scrapers.dumps.rows import Draft
-from memeloom.scrapers.dumps.stores import ImportBlobs, ImportDocuments
 from memeloom.scrapers.dumps.values import first_problem
 
 _THREADS: Final = 4
@@ -42,7 +43,7 @@ class Landing:
     meme has the same id in every format and folder.
     """
 
-    def __init__(self, crawl: Crawl, documents: ImportDocuments, blobs: ImportBlobs, source: str) -> None:
+    def __init__(self, crawl: Crawl, documents: Importing, blobs: Storing, source: str) -> None:
         self._crawl = crawl
         self._documents = documents
         self._blobs = blobs

@@ -21,8 +21,8 @@ from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.configs.sources import known_sources
 from memeloom.scrapers.dumps.batch import Batches
-from memeloom.scrapers.dumps.columns import choose_columns, columns_by_field, parse_maps
-from memeloom.scrapers.dumps.delimited import read_csv, read_tsv
+from memeloom.scrapers.dumps.columns import choose_columns, columns_by_field, listed, parse_maps
+from memeloom.scrapers.dumps.delimited import read_csv, read_csv_rows, read_tsv, read_tsv_rows
 from memeloom.scrapers.dumps.dry_run import DryBlobs, DryDocuments
 from memeloom.scrapers.dumps.files import STDIN, read_chunks
 from memeloom.scrapers.dumps.find import FORMATS, JSON, PICTURES, DumpFile, Format, find_files, without_header
@@ -136,7 +136,7 @@ def import_dumps(
     progress.finish()
     summary = run.summary(time.monotonic() - begun)
     if isinstance(documents, DryDocuments):
-        told = {"first memes": documents.told(), "dry run": "nothing was written"}
+        told = {"first memes": documents.told(), "dry run": documents.result}
         summary = replace(summary, stage="import (dry run)", outputs={**summary.outputs, **told})
     return summary
 
@@ -235,6 +235,8 @@ class _Import:
             columns = choose_columns(names, self.chosen, file.path)
         except MemeloomError as error:
             hint = _FIRST_ROW if file.format.read in (read_csv, read_tsv) and not self.chosen else ""
+            if file.format.read in (read_csv_rows, read_tsv_rows):
+                hint = f"; the first row: {listed(f'{name} = {value}' for name, value in rows[0].items())}"
             raise _Unusable(_UNKNOWN_COLUMNS, f"{error}{hint}") from None
         self.columns.setdefault(str(columns), []).append(file.path)
         rows_of = RowReader(file.path, file.root, columns, self.reader.ref)

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -284,6 +285,10 @@ def test_a_table_without_names_is_read_by_the_numbers_of_its_columns(
     path = write(tmp_path / name, "\n" + table(rows, delimiter))
     with pytest.raises(MemeloomError, match=r"among https://h.org/1, first, of all, 5; name it.* --no-header --map"):
         run(config, path)
+    with pytest.raises(
+        MemeloomError, match=r"among 1, 2, 3; name it.*first row: 1 = https://h.org/1, 2 = first, of all,"
+    ):
+        import_dumps(config, [path], own=Own(header=False))
     maps = ("image_url=1", "caption=2", "score=3")
     summary = import_dumps(config, [path], own=Own(maps, header=False))
     assert summary.outputs["columns"] == f"{path}: image_url = 1, caption = 2, score = 3"
@@ -708,3 +713,18 @@ def test_any_bytes_are_rows_or_problems(data: bytes, tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", b"a,b\n" + data)
     for read in (read_csv, read_tsv):
         assert all(isinstance(entry, DumpEntry | Problem) for entry in read(path, 0))
+
+
+def test_a_dry_run_does_not_need_a_catalog_of_this_version(config: Config, tmp_path: Path) -> None:
+    path = write(tmp_path / "captions.csv", "caption\nhello there\n")
+    assert run(config, path, dry_run=True).outputs["dry run"] == "nothing was written"
+    run(config, path)
+    catalog = Path(config.store.documents.removeprefix("sqlite:///"))
+    with closing(sqlite3.connect(catalog)) as connection:
+        connection.execute("PRAGMA user_version = 4")
+    before = catalog.read_bytes()
+    dry = run(config, path, dry_run=True)
+    assert dry.counts["captions"] == 1
+    assert "the catalog was not read" in dry.outputs["dry run"]
+    assert "version 4; a command that writes to it upgrades it" in dry.outputs["dry run"]
+    assert catalog.read_bytes() == before
