@@ -131,10 +131,10 @@ class Purge:
             result.orphans, result.young = sweep(documents, self._blobs)
         if self._choice is not None:
             result.similar = self._choice.similar(documents)
+        may_remain = self._may_remain()
         for holding in self._holdings(documents.purged, documents.orphans, progress):
             result.datasets.append(holding)
-            # A killed purge may have removed memes that only the work folder still contains.
-            if self._choice is not None or holding.memes or holding.dropped:
+            if result.memes or may_remain or holding.memes or holding.dropped:
                 try:
                     if _remove_work(holding.folder):
                         result.work[holding.folder] = "removed"
@@ -150,6 +150,13 @@ class Purge:
     def _absent(self) -> list[str]:
         ids = (self._choice.where.ids if self._choice else None) or ()
         return sorted({*ids} - {meme.id for meme in self._documents.scan(Where(ids=ids))}) if ids else []
+
+    def _may_remain(self) -> bool:
+        """Return True if a killed purge may have removed chosen memes that only the work folder still contains."""
+        if self._choice is None:
+            return False
+        ids = self._choice.where.ids
+        return ids is None or bool(self._documents.purged(ids))
 
     def _holdings(self, memes: Removed, pictures: Removed, progress: Progress) -> Iterator[Holding]:
         for folder in self._folders:

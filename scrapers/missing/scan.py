@@ -8,12 +8,12 @@ where it was, and of several processes one reads at a time.
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Final
 from urllib.parse import urlencode
 
-from memeloom.catalog.documents import FETCH, Where
+from memeloom.catalog.documents import FETCH, Where, batched
 from memeloom.catalog.records import Meme, Template
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Fetch
@@ -46,19 +46,18 @@ _PRIORITY = 10
 class Rest:
     """The memes of a source and a template, None for all, that the store yields after the meme `after`.
 
-    left: how many of the memes that lacked their picture at the start have not been read; in the end they are those
-        whose picture failed before, which are not read.
+    failed: how many of them are not read, as their picture failed before; reported in the end.
     """
 
     source: str | None
     template: str | None
     after: str = ""
-    left: int = 0
+    failed: int = 0
 
     def request(self, wait_seconds: float = 0.0) -> QueuedRequest:
         """Return the request to read these memes, which is made once per crawl unless it waits."""
         facts = asdict(self)
-        named = {name: value for name, value in facts.items() if value is not None and name != "left"}
+        named = {name: value for name, value in facts.items() if value is not None and name != "failed"}
         url = f"catalog://catalog/?{urlencode(named)}"
         stored = StoredRequest(url, KIND, cb_kwargs=facts, info=RequestInfo(KIND, obeys_robots=False))
         once = None if wait_seconds else hashlib.sha1(url.encode(), usedforsecurity=False).digest()[:16]
@@ -122,23 +121,22 @@ class CatalogScan:
             # Not kept as a lease meanwhile: a request that several processes crash with is a suspect.
             self._queue.add(rest.request(_WAIT_SECONDS))
             return Done()
-        left = rest.left
+        failed = rest.failed
         if not rest.after:
             for template in await self._stores.call(self._templates, rest):
                 await self._ask_template(template)
-            left = await self._stores.call(self._count, rest, address=True)
-            if without_address := await self._stores.call(self._count, rest, address=False):
+            failed = await self._stores.call(self._count_failed, rest)
+            if without_address := await self._stores.call(self._count_without_address, rest):
                 self._session.counts["memes without an address"] += without_address
         memes = await self._stores.call(self._read, rest)
         unusable = dict.fromkeys(self._ask(memes), str(Kind.NO_ADDRESS))
         if unusable:
             self._session.count(Reason(Kind.NO_ADDRESS, about=About.IMAGE), len(unusable))
             await self._stores.call(self._stores.documents.record_failures, FETCH, unusable)
-        left -= len(memes)
         if len(memes) == _BATCH:
-            self._queue.add(Rest(rest.source, rest.template, memes[-1].id, left).request())
-        elif left > 0:
-            self._session.counts["pictures that failed before"] += left
+            self._queue.add(Rest(rest.source, rest.template, memes[-1].id, failed).request())
+        elif failed:
+            self._session.counts["pictures that failed before"] += failed
         return Done()
 
     def _read(self, rest: Rest) -> list[Meme]:
@@ -146,9 +144,14 @@ class CatalogScan:
         memes = self._stores.documents.without_picture(where, after=rest.after, batch=_BATCH)
         return list(islice(memes, _BATCH))
 
-    def _count(self, rest: Rest, address: bool) -> int:
-        """Count the memes that lack their picture."""
-        where = Where(source=rest.source, template=rest.template, image=False, address=address)
+    def _count_failed(self, rest: Rest) -> int:
+        where = Where(source=rest.source, template=rest.template, image=False, address=True)
+        documents = self._stores.documents
+        failed = (meme_id for meme_id, _ in documents.failed(FETCH))
+        return sum(documents.count(replace(where, ids=tuple(ids))) for ids in batched(failed, _BATCH))
+
+    def _count_without_address(self, rest: Rest) -> int:
+        where = Where(source=rest.source, template=rest.template, image=False, address=False)
         return self._stores.documents.count(where)
 
     def _templates(self, rest: Rest) -> list[Template]:
@@ -189,5 +192,5 @@ class CatalogScan:
                 continue
             self._session.counts["pictures asked for"] += 1
             if others:
-                self._session.counts["memes with a picture asked for already"] += len(others)
+                self._session.counts["memes that share a requested address"] += len(others)
         return unusable

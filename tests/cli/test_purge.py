@@ -152,6 +152,13 @@ def test_a_purge_removes_all_of_a_meme_and_names_its_dataset(
     assert "contains none of them in 59 records" in run("purge", "imgflip:0", "--yes")
 
 
+def test_a_purge_that_matches_nothing_keeps_the_work_folder(run: Run, documents: DocumentStore, tmp_path: Path) -> None:
+    assert documents.counts().memes == 60
+    run("build-dataset")
+    assert "not in the catalog: imgflip:nowhere" in run("purge", "imgflip:nowhere", "--yes")
+    assert work_folder(tmp_path / "dataset").exists()
+
+
 def test_a_killed_purge_is_finished_in_the_work_folder_too(run: Run, documents: DocumentStore, tmp_path: Path) -> None:
     documents.upsert([meme(70, boxes=meme(0).boxes)])
     run("build-dataset")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from memeloom.catalog.documents import FETCH, Where
+from memeloom.catalog.images import inspect_image
 from memeloom.catalog.records import Meme, Template, TemplateRef
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Config, Store
@@ -129,7 +130,7 @@ def test_memes_that_share_an_address_get_its_picture_by_one_request(site: Websit
     summary = fetch(config)
     assert asked(site) == ["/1.jpg", "/2.jpg", "/404.jpg"]
     assert (summary.counts["memes"], summary.counts["images"], summary.counts["pictures asked for"]) == (251, 2, 3)
-    assert summary.counts["memes with a picture asked for already"] == 249 + 2
+    assert summary.counts["memes that share a requested address"] == 249 + 2
     assert failures(config) == {**dict.fromkeys(gone, "HTTP 404"), **dict.fromkeys("bc", "not an address on the web")}
     assert len({meme.image.key for meme in memes(config).values() if meme.image}) == 2
     assert sum(meme.image is not None for meme in memes(config).values()) == 251
@@ -253,6 +254,27 @@ def test_a_picture_that_failed_and_came_otherwise_is_not_counted_as_failed(site:
     with closing(open_documents(config.store)) as documents:
         documents.upsert([Meme(id="reddit:a", source="reddit", image=landed, fetched_at=WHEN)])
     assert fetch(config).counts["pictures that failed before"] == 1
+
+
+def test_pictures_that_land_or_are_purged_during_a_scan_do_not_count_as_failed(
+    site: Website, config: Config, picture: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known(config, failed=f"{site.url}/404.jpg")
+    fetch(config)
+    known(config, **{key: f"{site.url}/{at}.jpg" for at, key in enumerate(("a", "b", "c"))})
+    landed = inspect_image(picture(1), max_bytes=10**7, max_pixels=10**7)
+    read = scan.CatalogScan._read
+
+    def others(self: scan.CatalogScan, rest: scan.Rest) -> list[Meme]:
+        """Read when one has landed by another way, and one was purged."""
+        documents = self._stores.documents
+        documents.purge(Where(ids=("reddit:a",)))
+        documents.upsert([Meme(id="reddit:b", source="reddit", image=landed, fetched_at=WHEN)])
+        return read(self, rest)
+
+    monkeypatch.setattr(scan.CatalogScan, "_read", others)
+    summary = fetch(config)
+    assert (summary.counts["pictures asked for"], summary.counts["pictures that failed before"]) == (1, 1)
 
 
 def test_mongodb_s3_and_redis_serve_as_well(
