@@ -137,7 +137,7 @@ def table(store: str, steps: list[Step]) -> Table:
     """Return the figures as a table."""
     shown = Table(title=f"the catalog on {store}; seconds of stages without work", box=SIMPLE)
     first, last = (
-        ("memes", "captions/s", "a processor second", "slowest batch s", "stats s"),
+        ("memes", "captions/s", "captions per second of processor time", "slowest batch s", "stats s"),
         ("RSS MB", "disk MB", "load"),
     )
     for column in (*first, *steps[0].idle, *last):
