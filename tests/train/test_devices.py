@@ -29,7 +29,10 @@ from pathlib import Path
 from memeloom.configs.load import load_config
 
 backend, virtual, *paths = sys.argv[1:]
-if backend == "tensorflow" and int(virtual) > 1:
+if backend == "jax":
+    # Keras imports TensorFlow, if it is there, to save a model.
+    sys.modules["tensorflow"] = None
+elif int(virtual) > 1:
     import tensorflow as tf
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * int(virtual))
@@ -75,6 +78,7 @@ def start(backend: str, virtual: int, *configs: Config, **environment: str) -> "
         "PYTHONPATH": str(ROOT),
         "KERAS_BACKEND": backend,
         "TF_CPP_MIN_LOG_LEVEL": "3",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={virtual}" if backend == "jax" else "",
         **environment,
     }

@@ -114,6 +114,7 @@ def run_on_jax(script: str, *arguments: Path, cache: Path) -> Any:
         "PYTHONPATH": str(ROOT),
         "KERAS_BACKEND": "jax",
         "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
     done = subprocess.run(
