@@ -1,7 +1,8 @@
 """Write a shard from a former one: unchanged records are copied, only new ones are read and encoded.
 
 A build with few new captions changes every shard, as captions are in hash order, but little of each. The records of a
-TFRecord file are bytes of their own in its unpacked stream; a file of rows beside the shard tells where they end.
+TFRecord file are bytes of their own in its unpacked stream; a file of rows beside the shard tells where they end. With
+1 % new of 260,417 real captions, a build takes 4.5 to 5.9 s of processor time instead of 6.5 to 8.2 s (three runs).
 """
 
 import itertools

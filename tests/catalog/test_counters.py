@@ -164,7 +164,7 @@ def test_many_that_open_an_older_mongodb_at_once_count_it_once(mongo_url: str, s
 def check_counters(documents: DocumentStore, chance: random.Random) -> None:
     """Call everything that changes memes or work, and compare the counters with the memes and the work."""
     gone: set[str] = set()
-    for _ in range(25):
+    for _ in range(12):
         documents.upsert(meme(chance, chance.randrange(400)) for _ in range(chance.randrange(40)))
         stage = chance.choice(STAGES)
         known = {each.id for each in documents.scan()}

@@ -225,7 +225,7 @@ def test_a_large_source_is_purged_in_bounded_memory(store_config: Store, tmp_pat
     with closing(open_documents(store_config)) as documents, closing(open_blobs(store_config)) as blobs:
         ref = TemplateRef(id="t", slug="t", name="t")
         peaks = []
-        for number in (5_000, 20_000):
+        for number in (2_000, 8_000):
             documents.upsert(meme(f"{number}-{n}", str(n).encode(), template=ref) for n in range(number))
             folder = tmp_path / str(number)
             folder.mkdir()
