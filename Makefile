@@ -155,7 +155,9 @@ bench-generate: setup  ## Start to first caption, captions per second, one, many
 
 bench-drawing: setup  ## Drawn captions: time a picture, and words that OCR reads back
 	$(BIN)/python -m bench.drawing --data $(DATA) $(ARGS)
+
 bench-serve: setup  ## Load on the server: drawn memes, captions, overload; needs a demo: ARGS='--folder data/demo'
+	@$(PACKAGES) wrk:wrk || true
 	$(BIN)/python -m bench.serving $(ARGS)
 
 bench-train: setup  ## causal and the conv net, 15 minutes each: make bench-train ARGS='--dataset data/dataset'

@@ -1,16 +1,17 @@
 """Load on `memeloom serve`, from another process on loopback.
 
-    python -m bench.serving --folder data/demo [--seconds 10] [--overload 60] [--workers 2]
+    python -m bench.serving --folder data/demo [--seconds 10] [--overload 60]
 
-FOLDER is what `memeloom demo` wrote: a catalog and a model. Drawn memes have given texts, each asked for once; captions
-are those of one template each, written by the model, with and without batching. Overload sends ten times what the
-server can do.
+FOLDER is what `memeloom demo` wrote: a catalog and a model. Drawn memes have given texts, each asked for once, by
+`wrk`; they are left out if it is not installed. Captions are those of one template each, written by the model, with and
+without batching. Overload sends ten times what the server can do.
 """
 
 import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,37 +30,33 @@ _ALONE = {"serve.batch_size": 1, "serve.batch_window_ms": 0}
 _GOAL_DRAWN = 300
 _GOAL_BATCHING = 3.0
 _OVERLOAD = 10
+_IMAGES = Path(__file__).with_name("serving_images.lua")
 # More connections than the server answers at a time.
 _CROWD = 300
 
 
 @dataclass(frozen=True)
 class Load:
-    """What clients saw. latencies: seconds of answers, sorted, by status."""
+    """What clients saw: good answers a second, milliseconds to one, and the number of other answers by status."""
 
-    seconds: float
-    latencies: Mapping[int, Sequence[float]]
+    rate: float
+    p50: float
+    p99: float
+    others: Mapping[str, int]
 
-    @property
-    def rate(self) -> float:
-        """Return the good answers a second."""
-        return len(self.latencies.get(200, ())) / self.seconds
-
-    def quantile(self, share: float) -> float:
-        """Return a quantile of the time to a good answer, in milliseconds."""
-        good = self.latencies.get(200, ())
-        return 1000 * good[min(len(good) - 1, int(share * len(good)))] if good else float("nan")
+    @classmethod
+    def of(cls, seconds: float, latencies: Mapping[str, Sequence[float]]) -> "Load":
+        """Return what `bench.serving_load` measured: seconds of answers by status."""
+        good = sorted(latencies.get("200", ()))
+        p50, p99 = (1000 * good[int(share * (len(good) - 1))] if good else float("nan") for share in (0.5, 0.99))
+        others = {f"status {status}": len(found) for status, found in latencies.items() if status != "200"}
+        return cls(len(good) / seconds, p50, p99, others)
 
     @property
     def figures(self) -> dict[str, str]:
         """Return rate and times, and the other answers."""
-        others = {str(status): len(found) for status, found in self.latencies.items() if status != 200}
-        shown = {
-            "rate": f"{self.rate:,.0f}/s",
-            "p50": f"{self.quantile(0.5):.1f} ms",
-            "p99": f"{self.quantile(0.99):.1f} ms",
-        }
-        return {**shown, **{f"status {status}:": f"{count:,}" for status, count in others.items()}}
+        shown = {"rate": f"{self.rate:,.0f}/s", "p50": f"{self.p50:.1f} ms", "p99": f"{self.p99:.1f} ms"}
+        return {**shown, **{f"{status}:": f"{count:,}" for status, count in self.others.items() if count}}
 
 
 @dataclass(frozen=True)
@@ -70,20 +67,21 @@ class Server:
     pid: int
     templates: Sequence[str]
 
-    def load(self, kind: str, clients: int, seconds: float, rate: float = 0) -> Load:
-        """Run `bench.serving_load`."""
-        command = [
-            sys.executable,
-            "-m",
-            "bench.serving_load",
-            str(self.port),
-            kind,
-            str(clients),
-            str(seconds),
-            str(rate),
-        ]
+    def captions(self, clients: int, seconds: float, rate: float = 0) -> Load:
+        """Ask for captions; see `bench.serving_load`."""
+        command = [sys.executable, "-m", "bench.serving_load", *map(str, (self.port, clients, seconds, rate))]
         done = subprocess.run(command, input="\n".join(self.templates), capture_output=True, text=True, check=True)
-        return Load(seconds, {int(status): sorted(found) for status, found in json.loads(done.stdout).items()})
+        return Load.of(seconds, json.loads(done.stdout))
+
+    def images(self, clients: int, seconds: float) -> Load:
+        """Ask for drawn memes by `wrk`, whose processor time is small beside the server's."""
+        command = ["wrk", "-t1", f"-c{clients}", f"-d{max(round(seconds), 1)}s", "-s", str(_IMAGES)]
+        done = subprocess.run(
+            [*command, f"http://127.0.0.1:{self.port}", "--", *self.templates],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        found = json.loads(done.stdout.splitlines()[-1])
+        return Load(found["answers"] / found["seconds"], found["p50"], found["p99"], {"other answers": found["others"]})
 
     def megabytes(self) -> float:
         """Return the resident memory of all its processes."""
@@ -119,8 +117,7 @@ def served(folder: Path, settings: Mapping[str, Any]) -> Iterator[Server]:
                 time.sleep(0.05)
             server = Server(int(found[1]), process.pid, templates)
             _until_ready(server.port)
-            server.load("images", 4, 1)
-            server.load("captions", 4, 1)
+            server.captions(4, 1)
             yield server
         finally:
             process.send_signal(signal.SIGTERM)
@@ -139,9 +136,13 @@ def _until_ready(port: int) -> None:
 
 def drawn(folder: Path, seconds: float) -> Iterator[Row]:
     """Measure drawn JPEG memes, with one worker and with one a processor."""
+    if shutil.which("wrk") is None:
+        yield Row("drawn memes", "left out: wrk is not installed", {}, "", None)
+        return
     for workers in sorted({1, len(os.sched_getaffinity(0))}):
         with served(folder, {"serve.workers": workers}) as server:
-            load = server.load("images", 16, seconds)
+            server.images(4, 1)
+            load = server.images(8, seconds)
             figures = {**load.figures, "memory": f"{server.megabytes():.0f} MB"}
         many = workers > 1
         yield Row(
@@ -156,7 +157,7 @@ def captions(folder: Path, seconds: float) -> Iterator[Row]:
     for settings, who in ((_ALONE, "one at a time"), ({}, "batched")):
         with served(folder, settings) as server:
             for clients in (1, 8, 32):
-                load = server.load("captions", clients, seconds)
+                load = server.captions(clients, seconds)
                 goal, met = "", None
                 if not settings and clients == 32:
                     gain = load.rate / alone[32].rate
@@ -169,17 +170,17 @@ def captions(folder: Path, seconds: float) -> Iterator[Row]:
 def overload(folder: Path, seconds: float) -> Iterator[Row]:
     """Measure captions at ten times the rate that the server can do."""
     with served(folder, {}) as server:
-        at_capacity = server.load("captions", 64, 10)
+        at_capacity = server.captions(64, 10)
         yield Row("overload", "as many clients as it serves at a time", at_capacity.figures)
         before = server.megabytes()
-        load = server.load("captions", _CROWD, seconds, _OVERLOAD * at_capacity.rate)
+        load = server.captions(_CROWD, seconds, _OVERLOAD * at_capacity.rate)
         grown = server.megabytes() - before
-    offered = sum(map(len, load.latencies.values())) / seconds
+    offered = load.rate + sum(load.others.values()) / seconds
     figures = {
         "offered": f"{offered:,.0f}/s ({offered / at_capacity.rate:.1f} ×)", **load.figures,
         "memory": f"{before:.0f} MB {grown:+.0f} MB",
     }  # fmt: skip
-    calm = grown < 30 and set(load.latencies) <= {200, 503} and load.quantile(0.99) < 2 * at_capacity.quantile(0.99)
+    calm = grown < 30 and set(load.others) <= {"status 503"} and load.p99 < 2 * at_capacity.p99
     yield Row("overload", f"{_CROWD} clients, {seconds:g} s", figures, "memory flat, p99 kept, only 503", calm)
 
 

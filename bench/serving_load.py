@@ -1,10 +1,9 @@
 """Load for a server: clients that send requests over kept connections, in a process of their own.
 
-    python -m bench.serving_load PORT KIND CLIENTS SECONDS [RATE]
+    python -m bench.serving_load PORT CLIENTS SECONDS [RATE]
 
-KIND is `images` or `captions`. Each client sends its next request when the last is answered; with RATE, all clients
-together send this number of requests a second, whatever the answers are. Prints JSON: latencies of answers
-in seconds by status.
+Each client asks for a caption when its last request is answered; with RATE, all clients together send this number of
+requests a second, whatever the answers are. Prints JSON: latencies of answers in seconds by status.
 """
 
 import asyncio
@@ -14,26 +13,12 @@ import sys
 import time
 from collections import defaultdict
 
-_WORDS = (
-    "when", "the", "cat", "sees", "such", "build", "wow", "tests", "pass", "deploy", "friday", "very", "coffee", "code",
-)  # fmt: skip
-
-
-def image_request(rng: random.Random, templates: list[str]) -> bytes:
-    """Return a request for a drawn JPEG; its text has never been asked for."""
-    lines = ["_".join(rng.choices(_WORDS, k=5)) for _ in range(2)]
-    path = f"/images/{rng.choice(templates)}/{lines[0]}/{lines[1]}_{rng.randrange(10**9)}.jpg"
-    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-
 
 def caption_request(rng: random.Random, templates: list[str]) -> bytes:
     """Return a request for one caption."""
     body = json.dumps({"template": rng.choice(templates)})
     head = "POST /v1/captions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
-
-
-_KINDS = {"images": image_request, "captions": caption_request}
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, bool]:
@@ -45,7 +30,7 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bool]:
 
 
 async def _client(
-    port: int, kind: str, templates: list[str], seed: int, until: float, pause: float, found: dict[int, list[float]]
+    port: int, templates: list[str], seed: int, until: float, pause: float, found: dict[int, list[float]]
 ) -> None:
     rng = random.Random(seed)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -56,7 +41,7 @@ async def _client(
             due = max(due + pause, time.perf_counter() - pause)
         started = time.perf_counter()
         try:
-            writer.write(_KINDS[kind](rng, templates))
+            writer.write(caption_request(rng, templates))
             status, closes = await _answer(reader)
         except (OSError, asyncio.IncompleteReadError):
             status, closes = 0, True
@@ -67,19 +52,19 @@ async def _client(
     writer.close()
 
 
-async def _run(port: int, kind: str, clients: int, seconds: float, rate: float, templates: list[str]) -> None:
+async def _run(port: int, clients: int, seconds: float, rate: float, templates: list[str]) -> None:
     found: dict[int, list[float]] = defaultdict(list)
     until = time.perf_counter() + seconds
     pause = clients / rate if rate else 0.0
-    await asyncio.gather(*(_client(port, kind, templates, n, until, pause, found) for n in range(clients)))
+    await asyncio.gather(*(_client(port, templates, n, until, pause, found) for n in range(clients)))
     print(json.dumps(found))
 
 
 def main() -> None:
     """Send the load that the command line describes; templates come on standard input, one a line."""
-    port, kind, clients, seconds, *rate = sys.argv[1:]
+    port, clients, seconds, *rate = sys.argv[1:]
     templates = sys.stdin.read().split()
-    asyncio.run(_run(int(port), kind, int(clients), float(seconds), float(rate[0]) if rate else 0.0, templates))
+    asyncio.run(_run(int(port), int(clients), float(seconds), float(rate[0]) if rate else 0.0, templates))
 
 
 if __name__ == "__main__":
