@@ -1,5 +1,6 @@
 """Inside a worker, be it a local process or a Ray actor: unpickle a function, call it, pickle what came of it."""
 
+import ctypes
 import gc
 import math
 import os
@@ -9,6 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -25,6 +27,9 @@ _THREAD_LIMITS = (
     "OPENCV_FOR_THREADS_NUM",
 )
 _OBJECTS_PER_COLLECTION = 50_000
+# M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's mallopt(3).
+_THRESHOLDS = (-1, -3)
+_KEPT_BYTES = 262_144
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class Runner:
     def open(self) -> bytes:
         """Prepare for the first partition."""
         be_single_threaded()
+        _return_freed_memory()
         try:
             self._function = pickle.loads(self._packed)()  # noqa: S301 our parent process wrote it
         except Exception as error:  # noqa: BLE001 it is raised again in the parent
@@ -120,6 +126,14 @@ def be_single_threaded() -> None:
         os.environ.setdefault(name, "1")
     if "cv2" in sys.modules:
         sys.modules["cv2"].setNumThreads(0)
+
+
+def _return_freed_memory() -> None:
+    """Let glibc return arrays to the system when they are freed: it keeps those below 32 MB, a tenth of a worker."""
+    with suppress(OSError, AttributeError):  # another C library
+        libc = ctypes.CDLL(None)
+        for option in _THRESHOLDS:
+            libc.mallopt(option, _KEPT_BYTES)
 
 
 def resident_mb() -> float:

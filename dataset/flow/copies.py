@@ -23,7 +23,7 @@ from memeloom.dataset.flow.similarity import (
 )
 
 # Held-out captions in the memory of a worker: 30 MB of keys.
-HELD_OUT_AT_ONCE: Final = 65_536
+HELD_OUT_AT_ONCE: Final = 32_768
 # Pairs in memory before their sketches are compared.
 _PAIRS = 100_000
 _MEMBER = np.uint64(2**32 - 1)
