@@ -98,16 +98,19 @@ def test_the_model_folder_is_complete_without_checkpoint_and_history(trained_con
 def test_a_training_killed_at_a_random_step_resumes_to_the_same_weights(toy: Toy, tmp_path: Path, kind: str) -> None:
     # Equal to 1e-4: the sums of a convolution run over threads, whose number may change under load.
     sizes: dict[str, Any] = {"model": kind, "steps": 12, "steps_per_epoch": 3, "samples_per_epoch": 0}
-    undisturbed = toy(tmp_path, output=str(tmp_path / "undisturbed"), **sizes)
-    train_model(undisturbed)
-    killed = toy(tmp_path, output=str(tmp_path / "killed"), **sizes)
+    undisturbed, killed = (toy(tmp_path, output=str(tmp_path / name), **sizes) for name in ("undisturbed", "killed"))
     write_config(tmp_path / "killed.yaml", killed)
     steps = random.randint(1, 11)
-    died = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-c", KILLED_TRAINING, str(tmp_path / "killed.yaml"), str(steps)],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=250, check=False, capture_output=True,
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE,
     )  # fmt: skip
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    try:
+        train_model(undisturbed)
+        _, errors = process.communicate(timeout=250)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGKILL, errors.decode()
     train_model(killed)
     rows, expected = history(killed), history(undisturbed)
     for row, other in zip(rows, expected, strict=True):
