@@ -10,7 +10,8 @@ from memeloom.train.decoding.draft import WrittenCaption
 # Methods without randomness, and those that return several captions of a prompt at once, best first.
 DETERMINISTIC: Final = ("greedy", "beam")
 SEARCHES: Final = ("beam", "sampled-beam")
-_ROUNDS = 4
+# Each draws only what lacks, so later ones are small.
+_ROUNDS = 8
 
 # Prompts, and the number of captions for each, to the captions of each: those of a search are different and best first.
 Write: TypeAlias = Callable[[Sequence[Prompt], int], list[list[WrittenCaption]]]
@@ -56,7 +57,7 @@ def fill(found: Sequence[FoundCaptions], prompts: Sequence[Prompt], write: Write
     """Write captions for each of `prompts` into its place in `found`, in one batch a round, until none lacks any.
 
     A round draws as many captions as a prompt lacks; a search, whose captions depend on each other, repeats as a whole.
-    Deterministic methods have one round, others up to four.
+    Deterministic methods have one round, others up to eight.
     """
     for _ in range(1 if method in DETERMINISTIC else _ROUNDS):
         lacking = [(each, prompt) for each, prompt in zip(found, prompts, strict=True) if each.lacking]
