@@ -22,7 +22,7 @@ from memeloom.catalog.resolved import ResolvedTemplates
 from memeloom.dataset.steps.caption import Caption
 from memeloom.engine.steps import Drop
 
-_MEAN_MEMES = 8192
+_MEAN_MEMES = 4096
 _MAX_MEMES = 3 * _MEAN_MEMES
 _MAX_BYTES = 64 * 2**20
 Pictures: TypeAlias = Literal["none", "template", "meme", "inpainted"]
