@@ -19,8 +19,7 @@ from memeloom.train.contract import CaptionWriter, Prompt
 from memeloom.train.decoding.beam import BeamSettings, search_captions
 from memeloom.train.decoding.choosers import Chooser, by_sampling, by_threshold, greedily
 from memeloom.train.decoding.draft import WordFilter, WrittenCaption
-from memeloom.train.decoding.found import DETERMINISTIC as DETERMINISTIC  # noqa: PLC0414 serve imports it from here
-from memeloom.train.decoding.found import SEARCHES, FoundCaptions, Write, fill
+from memeloom.train.decoding.found import DETERMINISTIC, SEARCHES, FoundCaptions, Write, fill
 from memeloom.train.decoding.sampling import write_captions
 from memeloom.train.model_folder import NotAModel, read_card, read_templates
 from memeloom.train.runtime import has_runtime, open_captioner

@@ -194,7 +194,7 @@ def _fault(card: Mapping[str, Any]) -> str:
     needed = {*(f"{name}.keras" for name in networks), *content, _TEMPLATES, _METRICS, _CONFIG}
     for name in sorted(needed | set(files)):
         if PurePosixPath(name).name != name or name in ("", "..") or "\0" in name:
-            return f"{name!r} is no file of this folder"
+            return f"{name!r} is not a file name in this folder"
     if not needed <= set(files):
         return f"no sha256 of {min(needed - set(files))}"
     return ""

@@ -12,12 +12,8 @@ from memeloom.serve.captions.request import CaptionRequest, open_prompt
 from memeloom.serve.captions.served import ServedModel
 from memeloom.train.contract import Prompt
 from memeloom.train.decoding.draft import WrittenCaption
-from memeloom.train.decoding.found import FoundCaptions
-from memeloom.train.generate import DETERMINISTIC, open_method
-
-# Rounds in which captions that are empty, unfinished or repeated are written again.
-_ROUNDS = 4
-_SEARCHES = ("beam", "sampled-beam")
+from memeloom.train.decoding.found import SEARCHES, FoundCaptions, fill
+from memeloom.train.generate import open_method
 
 
 @dataclass(slots=True)
@@ -34,10 +30,15 @@ class _Job:
         return cls(request, prompt, FoundCaptions(1 if request.settings.method == "greedy" else request.best_of))
 
     def best(self) -> list[WrittenCaption] | MemeloomError:
-        captions = self.found.best(by_score=self.request.best_of > self.request.settings.captions)
+        settings = self.request.settings
+        # A beam search has an order of its own.
+        chosen = settings.method == "sampled-beam" or self.request.best_of > settings.captions
+        captions = self.found.best(by_score=chosen and settings.method != "beam")
         if not captions:
-            return NoCaption("every caption came out empty" + (" or was refused" * self.request.settings.safe))
-        return captions[: self.request.settings.captions]
+            repeats, refused = bool(self.found.repetitive), settings.safe
+            faults = ["came out empty", *["repeats a text box"] * repeats, *["was refused"] * refused]
+            return NoCaption(f"every caption {' or '.join(faults)}")
+        return captions[: settings.captions]
 
 
 def write_batch(served: ServedModel, requests: Sequence[CaptionRequest]) -> list[list[WrittenCaption] | MemeloomError]:
@@ -70,7 +71,7 @@ def _together(number: int, request: CaptionRequest) -> Hashable:
     settings = request.settings
     if settings.seed is not None:
         return number
-    searched = settings.method in _SEARCHES
+    searched = settings.method in SEARCHES
     return (
         settings.method, settings.min_score, settings.temperature, settings.top_k, settings.top_p,
         settings.max_characters, settings.safe, searched and (settings.beam_width, request.best_of),
@@ -81,15 +82,4 @@ def _write_group(served: ServedModel, jobs: Sequence[_Job]) -> None:
     settings = jobs[0].request.settings
     rng = np.random.default_rng(settings.seed)
     write = open_method(served.model, settings, rng, served.word_filter if settings.safe else None)
-    for _ in range(1 if settings.method in DETERMINISTIC else _ROUNDS):
-        lacking = [job for job in jobs if job.found.lacking]
-        if not lacking:
-            return
-        if settings.method in _SEARCHES:
-            most = lacking[0].request.best_of
-            for job, captions in zip(lacking, write([job.prompt for job in lacking], most), strict=True):
-                job.found.add(captions)
-            continue
-        rows = [job for job in lacking for _ in range(job.found.lacking)]
-        for job, captions in zip(rows, write([job.prompt for job in rows], 1), strict=True):
-            job.found.add(captions)
+    fill([job.found for job in jobs], [job.prompt for job in jobs], write, settings.method)

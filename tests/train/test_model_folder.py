@@ -66,7 +66,7 @@ def test_a_card_that_names_files_outside_the_folder_is_refused(folder: Path, key
     shutil.copyfile(folder / "convnet.keras", folder.parent / "convnet.keras")
     listed = json.loads((folder / CARD).read_text())[key]
     change_card(folder, **{key: {**listed, name: "0" * 64} if key == "files" else [*listed, name]})
-    with pytest.raises(NotAModel, match=r"is no file of this folder; train again"):
+    with pytest.raises(NotAModel, match=r"is not a file name in this folder; train again"):
         load_model(folder)
 
 

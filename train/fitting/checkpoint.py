@@ -4,6 +4,7 @@ import hashlib
 import json
 import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ _VERSION = 2
 # Raised by NumPy and zipfile for files that are truncated, empty, or corrupted.
 _DAMAGED = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError, SyntaxError,
-    tokenize.TokenError, zipfile.BadZipFile,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error, RecursionError,
 )  # fmt: skip
 
 
