@@ -102,11 +102,13 @@ class WatchedModel:
         """Load the folder's model if it is another one than before."""
         version = None
         try:
-            version = folder_version(self._folder)
+            # A link may point to another model at any moment.
+            folder = self._folder.resolve()
+            version = folder_version(folder)
             if self._is_settled(version):
                 return
-            model = open_captioner(self._folder)
-            if folder_version(self._folder) != version:
+            model = open_captioner(folder)
+            if folder_version(folder) != version:
                 return  # replaced meanwhile: the next look loads it
             served = ServedModel.of(model, version, self._words)
             self._loaded = LocalWriter(served) if self._remote is None else RemoteWriter(self._remote, served)
