@@ -35,9 +35,9 @@ _SEED = np.uint64(0x2545F4914F6CDD1D)
 class Context(NamedTuple):
     """What a context holds.
 
-    characters: the last so many, at most `LONGEST`, cut at the begin of the caption, which is a character of its own.
-    suffix: the last so many of the current word. words: the current word so far and so many words before it, 1 to 3 in
-        all. At most one of these three is not 0.
+    characters: number of preceding characters, at most `LONGEST`; the start of the caption counts as one.
+    suffix: number of preceding characters of the current word. words: number of words, 1 to 3: the current one so far
+        and those before it. At most one of these three is not 0.
     template: whether the template belongs to it.
     """
 

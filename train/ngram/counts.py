@@ -39,7 +39,7 @@ CHAINS: Final[Mapping[str, tuple[Context, ...]]] = MappingProxyType({
 _KEPT_SINGLES: Final = 4
 # Positions that are estimated at once.
 _BLOCK: Final = 4096
-# Captions that are not counted but fit the mixing: at most this share, and about so many characters.
+# Held out to fit the mixing: at most this share of the captions, and about this many characters.
 _FITTED_SHARE: Final = 0.05
 _FITTED: Final = 150_000
 _POWERS: Final = "powers"

@@ -59,7 +59,7 @@ class Text:
         return Text(self.characters[places], starts, self.templates[rows], self.spelling)
 
     def blocks(self, characters: int) -> Iterator[tuple[NDArray[np.int64], "Text"]]:
-        """Yield the captions in order, so many at once that they have about so many characters; their rows first."""
+        """Yield blocks of captions in order, each of about `characters` characters: their rows, and their text."""
         first = 0
         while first < len(self.templates):
             last = int(np.searchsorted(self.starts, self.starts[first] + characters, side="right")) - 1
