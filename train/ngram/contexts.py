@@ -130,7 +130,7 @@ class Spelling:
 
     @cached_property
     def numbers(self) -> Hashes:
-        """The number r(c) of the begin of a caption, of each character, and 0 for none, (characters + 2,)."""
+        """The number r(c) of the start of a caption, of each character, and 0 for none, (characters + 2,)."""
         numbers = _spread(np.arange(1, len(self.spaces) + 2, dtype=np.uint64) * np.uint64(BASE))
         numbers[-1] = 0
         return numbers

@@ -51,7 +51,7 @@ def count_chain(text: Text, chain: Sequence[Context], *, kept_singles: int | Non
     own = _hashed(text, columns[-1], positions)
     for number in range(len(chain) - 1, -1, -1):
         general = _hashed(text, columns[number - 1], positions) if number else np.zeros_like(own)
-        # A stretch that ends at the begin of its caption is the same for several contexts: only the most general of
+        # A stretch that ends at the start of its caption is the same for several contexts: only the most general of
         # them counts it, and it counts occurrences.
         counted = np.flatnonzero(own != general)
         symbols = text.characters[positions[counted]] - np.uint16(1)

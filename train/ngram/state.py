@@ -15,7 +15,7 @@ _POWERS: Final = powers(BASE, LONGEST + 1)[1:, np.newaxis]
 class ContextState:
     """The `Stretches` of unfinished captions, a row each, in decoding.
 
-    last: the last characters, latest first, then the begin (0) and none, (LONGEST, rows). word, before, before_that:
+    last: the last characters, latest first, then the start (0) and none, (LONGEST, rows). word, before, before_that:
     hashes of the current word so far and of those before it. length: of the current word. template: number.
     """
 

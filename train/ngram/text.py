@@ -73,7 +73,7 @@ class Text:
         return value
 
     def begun(self, positions: NDArray[np.int32]) -> Hashes:
-        """Return what the begin of the caption adds to the hash of a stretch that holds it."""
+        """Return what the start of the caption adds to the hash of a stretch that holds it."""
         value: Hashes = self._first * self._powers[self._place[positions]]
         return value
 
