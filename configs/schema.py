@@ -22,7 +22,7 @@ from memeloom.configs.sources import known_sources
 
 S = TypeVar("S", bound=Section)
 # The kinds of models; each has a section of `Train`.
-KindName: TypeAlias = Literal["causal", "convnet", "hub", "ngram", "show-and-tell"]
+KindName: TypeAlias = Literal["causal", "convnet", "hub", "ngram", "show-and-tell", "transformer"]
 
 
 class S3(Section):
@@ -220,6 +220,14 @@ class ShowAndTell(Training):
     dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
+class Transformer(Training):
+    # `memeloom.train.contract.hyperparameters` fills it in.
+    learning_rate: Annotated[float, Field(gt=0)] | None  # type: ignore[assignment]
+    depth: Positive
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    unknown: Annotated[float, Field(ge=0, lt=1)]
+
+
 class Pictures(Section):
     weights: Annotated[str, Field(min_length=1)]
     side: Annotated[int, Field(ge=75)]
@@ -237,6 +245,7 @@ class Train(Section):
     hub: Hub
     ngram: Ngram
     show_and_tell: ShowAndTell
+    transformer: Transformer
     steps: Positive
     steps_per_epoch: Positive
     validation_batches: Positive

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import KindName, Train, Training
+from memeloom.configs.schema import KindName, Train, Training, Transformer
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import END, Alphabet
 from memeloom.train.corpus import Captions, Dataset
+from memeloom.train.transformer import shape
 
 _MODULES: Final[Mapping[KindName, str]] = MappingProxyType({
     "causal": "memeloom.train.causal.model",
@@ -27,6 +28,7 @@ _MODULES: Final[Mapping[KindName, str]] = MappingProxyType({
     "show-and-tell": "memeloom.train.show_and_tell.model",
     "hub": "memeloom.train.hub.model",
     "ngram": "memeloom.train.ngram.model",
+    "transformer": "memeloom.train.transformer.model",
 })  # fmt: skip
 # The boxes that an end token closes.
 ALL_BOXES = 1 << 20
@@ -227,6 +229,8 @@ def count_parameters(model: Captioner) -> int:
 
 
 def hyperparameters(settings: Train) -> Training:
-    """Return the section of the kind that is trained."""
+    """Return the section of the kind that is trained, with the learning rate that follows from its depth."""
     section: Training = getattr(settings, settings.model.replace("-", "_"))
+    if isinstance(section, Transformer) and section.learning_rate is None:
+        return section.model_copy(update={"learning_rate": shape.learning_rate(section.depth)})
     return section
