@@ -19,7 +19,10 @@ from memeloom.report.format import escape_controls
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memeloom.configs.progress import Progress
+    from memeloom.configs.runs import Summary
     from memeloom.configs.schema import Config
+    from memeloom.train.evaluation.reading.results import Reading
     from memeloom.train.export import ExportFormat
     from memeloom.train.generate import GeneratedCaption
 
@@ -139,18 +142,45 @@ def write_captions(config: Config, *, as_json: bool = False) -> Sequence[Generat
     cls=Command,
     argument="evaluate.models",
     settings=(
-        "evaluate.dataset", "evaluate.split", "evaluate.captions", "evaluate.written", "evaluate.output",
-        "evaluate.leaderboard",
+        "evaluate.dataset", "evaluate.split", "evaluate.captions", "evaluate.written", "evaluate.read_captions",
+        "evaluate.output", "evaluate.leaderboard",
     ),
 )  # fmt: skip
+@click.option("--read", is_flag=True, help="Write a page of captions of people and MODELS, mixed, to be rated blind.")
+@click.option("--rate", is_flag=True, help="Rate the captions of --read in the terminal, with the keys y and n.")
+@click.option("--rater", metavar="NAME", help="Name of who rates with --rate; default: the last one, or a random one.")
+@click.option(
+    "--ratings", metavar="[FILE]", multiple=True, is_flag=False, flag_value="",
+    help="Report the ratings in FILE; default: those beside the page of --read.",
+)  # fmt: skip
 @click.pass_obj
-def evaluate(context: CommandContext) -> None:
+def evaluate(context: CommandContext, read: bool, rate: bool, rater: str | None, ratings: tuple[str, ...]) -> None:
     """Score MODELS on held-out captions and on the captions that they write.
 
     A model is a folder of `memeloom train`; several are compared in one report. Bits per character are comparable
-    between all kinds of models.
+    between all kinds of models. --read, --rate and --ratings let people judge the captions instead.
     """
+    chosen = [name for name, given in (("--read", read), ("--rate", rate), ("--ratings", ratings)) if given]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other")
+    if rater is not None and not rate:
+        raise click.UsageError("--rater is for --rate")
+    if (rate or ratings) and "evaluate.models" in context.settings:
+        raise click.UsageError(f"MODELS has no effect with {chosen[0]}; several files are --ratings A --ratings B")
     config = context.config()
+    if read:
+        from memeloom.train.evaluation.reading.stage import write_sheet
+
+        context.run("evaluate", config, write_sheet)
+        return
+    if rate:
+        from memeloom.cli.rating import rate as rate_captions
+
+        rate_captions(config, rater)
+        return
+    if ratings:
+        _report_ratings(context, config, ratings)
+        return
     from memeloom.train.evaluation.stage import METRICS, evaluate_models
 
     context.run("evaluate", config, evaluate_models)
@@ -203,6 +233,27 @@ def _shown(caption: GeneratedCaption) -> str:
     while not boxes[-1]:
         boxes.pop()
     return " / ".join(boxes) + ("" if caption.finished else " …")
+
+
+def _report_ratings(context: CommandContext, config: Config, files: Sequence[str]) -> None:
+    from memeloom.train.evaluation.reading.report import tables
+    from memeloom.train.evaluation.reading.stage import report_ratings
+
+    found: list[Reading] = []
+
+    def work(config: Config, progress: Progress) -> Summary:  # noqa: ARG001
+        summary, reading = report_ratings(config, [Path(file) for file in files if file])
+        found.append(reading)
+        return summary
+
+    context.run("evaluate", config, work)
+    for each in tables(found[0]):
+        table = new_table(each.title, *each.head, numbers=each.head[1:])
+        for row in each.rows:
+            add_row(table, *row)
+        console().print(table)
+        if each.note:
+            click.echo(each.note)
 
 
 def _show_scores(path: Path) -> None:

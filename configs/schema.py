@@ -286,6 +286,7 @@ class Evaluate(Section):
     captions: Positive | None
     written: Count
     temperatures: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
+    read_captions: Positive
     output: Folder
     leaderboard: File | None
     seed: Count

@@ -8,7 +8,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri
 _KNOWN = """
     html head meta title style body header main section article h1 h2 h3 p br div span small code pre mark b i bdi a img
     dl dt dd ul ol li table caption thead tbody tr th td figure figcaption details summary noscript svg g path rect
-    circle text image datalist option fieldset legend label input button script
+    circle text image datalist option fieldset legend label input button kbd script
 """
 
 

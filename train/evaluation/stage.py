@@ -76,7 +76,7 @@ def evaluate_models(config: Config, progress: Progress = SILENT) -> Summary:
     seconds = {"read": time.perf_counter() - started}
     outputs = [
         _evaluate(config, folder, name, held, real, progress)
-        for folder, name in zip(folders, _names(folders), strict=True)
+        for folder, name in zip(folders, folder_names(folders), strict=True)
     ]
     seconds["judge"] = sum(each.scores.seconds for each in outputs)
     seconds["write"] = sum(written.seconds for each in outputs for written in each.caption_sets.values())
@@ -190,7 +190,7 @@ def _report(settings: Evaluate, results: Results) -> dict[str, str]:
     return files
 
 
-def _names(folders: Sequence[Path]) -> list[str]:
+def folder_names(folders: Sequence[Path]) -> list[str]:
     """Return the last part of each path, or the whole path where several are equal."""
     last = Counter(folder.resolve().name for folder in folders)
     return [folder.resolve().name if last[folder.resolve().name] == 1 else str(folder) for folder in folders]
