@@ -296,7 +296,8 @@ class _Build:
 
         words = WordCounter(self._work.new("words"))
         for each in written:
-            words.add_file(self._work.path(f"shards/{each.folder}/{SHARD_WORDS}"))
+            if each.task.split == "train":
+                words.add_file(self._work.path(f"shards/{each.folder}/{SHARD_WORDS}"))
         common = words.most_common(self._settings.min_word_count, self._settings.max_words)
         return describe_dataset(
             self._output, self._settings, self._catalog, self._resolved,

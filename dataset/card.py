@@ -62,7 +62,7 @@ def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
         + _found(manifest),
         f"## Copies\n\n{escaped(what_is_a_copy(settings))} {copies_line(manifest)}" + _copies(manifest, copies),
         "## Length in characters\n\n" + _histogram(tally.lengths),
-        "## Characters\n\n" + _characters(tally.characters),
+        "## Characters of the training captions\n\n" + _characters(tally.characters),
         "## Templates\n\n" + _templates(manifest),
         "## Samples\n\n"
         + "\n".join(f"    {one_line(s.template_name)}: {one_line(' / '.join(s.boxes))}" for s in tally.samples),
@@ -71,9 +71,9 @@ def render_card(manifest: Manifest, tally: Tally, copies: Copies) -> str:
             ("feature", "kind", "values", "description"),
             ((f.name, f.kind, f.values, f.about) for f in manifest.features),
         ),
-        f"`{manifest.vocabulary.name}` lists the {manifest.characters:,} characters of the texts by frequency; "
-        f"{code(manifest.separator)} ends each box. `{manifest.word_list.name}` lists the {manifest.words:,} most "
-        f"frequent words. {FORMATS[manifest.format]} (compression: {manifest.compression}). "
+        f"`{manifest.vocabulary.name}` lists the {manifest.characters:,} characters of the training captions by "
+        f"frequency; {code(manifest.separator)} ends each box. `{manifest.word_list.name}` lists their "
+        f"{manifest.words:,} most frequent words. {FORMATS[manifest.format]} (compression: {manifest.compression}). "
         f"`{CROISSANT}` describes files and features for loaders.",
         "## Lineage\n\n" + _lineage(manifest),
         "## Licence and removal\n\n" + "\n".join(LICENCE),

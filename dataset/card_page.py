@@ -133,7 +133,7 @@ def _lengths(tally: Tally) -> Plot:
 def _characters(by_number: Sequence[tuple[str, int]]) -> Plot:
     shown = [(visible(character), n) for character, n in by_number[:_TOP_CHARACTERS]]
     labels = {at + 0.5: character for at, (character, _) in enumerate(shown)}
-    return _columns("Characters by frequency", shown, labels)
+    return _columns("Characters of the training captions by frequency", shown, labels)
 
 
 def _columns(title: str, counts: Sequence[tuple[str, int]], labels: dict[float, str]) -> Plot:

@@ -87,8 +87,8 @@ def how_split(settings: Mapping[str, Any]) -> str:
             )
         case _:
             return (
-                f"By a hash of template and words (salt {one_line(split['salt'], 40)}): {shares}. Equal captions on a "
-                f"template are never in two splits, whatever their case and spacing. {growth}"
+                f"By a hash of the words (salt {one_line(split['salt'], 40)}): {shares}. The same words are never in "
+                f"two splits, whatever their template, case and punctuation. {growth}"
             )
 
 

@@ -15,7 +15,7 @@ from memeloom.dataset.card_text import about, wanted_languages
 from memeloom.dataset.formats.contract import FormatName
 from memeloom.dataset.formats.imagefolder import METADATA
 from memeloom.dataset.manifest import Feature, File, Manifest
-from memeloom.dataset.schema import SCHEMA_VERSION, SPLITS
+from memeloom.dataset.schema import SPLITS
 
 CROISSANT: Final = "croissant.json"
 _CONFORMS_TO = "http://mlcommons.org/croissant/1.1"
@@ -116,7 +116,7 @@ def _document(manifest: Manifest, licence: str | None, files: list[Any], record_
         "keywords": ["memes", "image captioning"],
         **({"inLanguage": languages} if languages else {}),
         **({"license": licence} if licence else {}),
-        "version": f"{SCHEMA_VERSION}.0.0+{manifest.digest}",
+        "version": f"{manifest.schema_version}.0.0+{manifest.digest}",
         "distribution": files,
         "recordSet": [dict(_SPLIT_NAMES), *record_sets],
     }

@@ -19,6 +19,8 @@ from memeloom.dataset.schema import SCHEMA_VERSION, SPLITS, Kind, Split, Values
 
 MANIFEST = "manifest.json"
 KIND: Final = "memeloom dataset"
+# Version 5 counted the vocabularies over all splits; all else is the same.
+_READABLE = (5, SCHEMA_VERSION)
 
 
 class NotADataset(MemeloomError):
@@ -104,11 +106,12 @@ class Manifest(_Part):
     images: pictures of the records: the templates', the memes', or the memes' without their words.
     picture_files: the pictures, if the records refer to them, as they do to those of templates.
     dropped_files: the dropped captions, if they were kept; see `dataset.dropped`.
-    characters, words: sizes of `vocabulary` and `word_list`.
+    vocabulary, word_list: the characters and the most frequent words of the training captions.
+    characters, words: sizes of both.
     """
 
     kind: Literal["memeloom dataset"] = KIND
-    schema_version: Literal[5] = SCHEMA_VERSION
+    schema_version: Literal[5, 6] = SCHEMA_VERSION
     records: int
     splits: Mapping[Split, int]
     kept: Mapping[str, int]
@@ -136,6 +139,11 @@ class Manifest(_Part):
         """The dataset's identity: 12 hex digits of the sha256 of its shards' names and hashes."""
         shards = "\n".join(sorted(f"{shard.name} {shard.sha256}" for shard in self.shards))
         return hashlib.sha256(shards.encode()).hexdigest()[:12]
+
+    @property
+    def counted_splits(self) -> frozenset[Split]:
+        """The splits whose captions the vocabularies count."""
+        return frozenset(SPLITS if self.schema_version < SCHEMA_VERSION else ("train",))
 
     @property
     def files(self) -> tuple[File, ...]:
@@ -209,8 +217,7 @@ def parse_manifest(path: object, content: bytes) -> Manifest:
 def _checked(path: object, content: Any) -> Manifest:
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise NotADataset(f"{path}: not the manifest of a memeloom dataset")
-    if content.get("schema_version") != SCHEMA_VERSION:
-        found = content.get("schema_version")
+    if (found := content.get("schema_version")) not in _READABLE:
         raise NotADataset(f"{path}: schema version {found}, expected {SCHEMA_VERSION}; build the dataset again")
     try:
         manifest = Manifest.model_validate(content)

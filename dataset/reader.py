@@ -24,7 +24,8 @@ _TENSORFLOW_COMPRESSION = {"none": "", "gzip": "GZIP"}
 class Batch(NamedTuple):
     """Encoded captions.
 
-    characters: int32 (captions, length); number i + 1 is `vocabulary.characters[i]`, 0 is padding.
+    characters: int32 (captions, length); number i + 1 is `vocabulary.characters[i]`, 0 is padding or a
+        character of held-out captions that training lacks.
     templates: int32 (captions,); indices into `manifest.templates`.
     """
 
@@ -40,7 +41,7 @@ class DatasetReader:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The characters of all captions, most frequent first."""
+        """The characters of the training captions, most frequent first."""
         return read_vocabulary(self.folder)
 
     @cached_property

@@ -13,7 +13,7 @@ from memeloom.dataset.examples import (
     value_headers,
 )
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 Split: TypeAlias = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 

@@ -120,8 +120,8 @@ class TemplateTally:
 class Tally:
     """The sum of all shards' tallies.
 
-    names: name and slug of the templates. lengths: records by number of characters without separators. samples: the
-    first training records, in random order.
+    names: name and slug of the templates. lengths: records by number of characters without separators. characters: of
+    the training texts, with separators. samples: the first training records, in random order.
     """
 
     names: Mapping[str, tuple[str, str]]
@@ -136,12 +136,12 @@ class Tally:
         """Add the result of `ShardTally.close` for a shard of `split`; shards come in order."""
         self.splits[split] += counts["records"]
         self.sources.update(counts["sources"])
-        self.characters.update(counts["characters"])
         self.lengths.update(_with_integers(counts["lengths"].items()))
         for template, boxes in counts["templates"].items():
             known = self.templates.setdefault(template, TemplateTally(*self.names[template]))
             known.boxes.update(_with_integers(boxes.items()))
         if split == "train":
+            self.characters.update(counts["characters"])
             samples = counts["samples"][: SAMPLE_RECORDS - len(self.samples)]
             self.samples += [DatasetRecord._make(sample)._replace(boxes=tuple(sample[6])) for sample in samples]
         return self

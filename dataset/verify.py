@@ -31,10 +31,10 @@ def verify_dataset(
     """Read every byte of the dataset in `folder`, and return its manifest.
 
     Checks the sha256 of each file; each record by the checksums of its format and against the schema; the counts of
-    records, in all and by source, template and split, and of characters; that pictures match their keys, and that those
-    which records refer to exist once, and no others; those of the dropped captions by reason and
-    source, if they were kept; that ids are unique; and that no words stand in two splits, nor nearly the same ones, as
-    far as `dataset.leak_check` tells, whatever the templates. A `dummy` dataset has no records.
+    records, in all and by source, template and split, and of the characters of training captions; that pictures match
+    their keys, and that those which records refer to exist once, and no others; those of the dropped captions by reason
+    and source, if they were kept; that ids are unique; and that no words stand in two splits, nor nearly the same ones,
+    as far as `dataset.leak_check` tells, whatever the templates. A `dummy` dataset has no records.
 
     Args:
         folder: the dataset.
@@ -50,7 +50,7 @@ def verify_dataset(
     manifest = read_manifest(folder)
     check_readable(manifest.format)
     progress.start("verify", manifest.records, "records")
-    counts = _Counts()
+    counts = _Counts(manifest)
     with (
         closing(RepeatedIds(manifest.records + sum(file.records for file in manifest.dropped_files))) as ids,
         closing(LeakFinder(_least_similarity(folder, manifest))) as leaks,
@@ -66,7 +66,7 @@ def verify_dataset(
         check_file(folder, manifest.word_list)
         if FORMATS[manifest.format].has_records:
             references.check()
-            counts.check(folder, manifest)
+            counts.check(folder)
         if repeated := ids.first():
             raise NotADataset(f"{folder}: {_describe(folder, manifest, repeated)}; build the dataset again")
         if leak := leaks.first():
@@ -176,7 +176,8 @@ def _check_dropped(folder: Path, manifest: Manifest, ids: "RepeatedIds") -> None
 
 
 class _Counts:
-    def __init__(self) -> None:
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
         self._splits: Counter[str] = Counter()
         self._sources: Counter[str] = Counter()
         self._templates: Counter[str] = Counter()
@@ -187,7 +188,8 @@ class _Counts:
         self._splits[record.split] += 1
         self._sources[record.source] += 1
         self._templates[record.template] += 1
-        self._texts.append(record.text)
+        if record.split in self._manifest.counted_splits:
+            self._texts.append(record.text)
         if len(self._texts) >= _BATCH:
             self._count_texts()
 
@@ -195,9 +197,10 @@ class _Counts:
         self._characters.update("".join(self._texts))
         self._texts.clear()
 
-    def check(self, folder: Path, manifest: Manifest) -> None:
+    def check(self, folder: Path) -> None:
         """Raise NotADataset, which names the first count that differs from the manifest."""
         self._count_texts()
+        manifest = self._manifest
         try:
             vocabulary, words = read_vocabulary(folder), read_words(folder)
         except MemeloomError as error:

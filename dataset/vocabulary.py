@@ -1,4 +1,4 @@
-"""The vocabularies of a dataset, most frequent first: characters in `vocabulary.json`, words in `words.json`.
+"""The vocabularies of training captions, most frequent first: characters in `vocabulary.json`, words in `words.json`.
 
 Ties are in code point order, so output is deterministic. A word is letters and digits with apostrophes inside
 (``don't``); any other sign except whitespace is a word. Counts are exact in bounded memory: an external merge sort.
@@ -35,7 +35,7 @@ _MERGED_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """`characters[i]` occurs `counts[i]` times in the texts (with separators) of all splits."""
+    """`characters[i]` occurs `counts[i]` times in the training texts, with separators."""
 
     characters: tuple[str, ...]
     counts: tuple[int, ...]

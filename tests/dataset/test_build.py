@@ -19,7 +19,7 @@ from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
 from memeloom.dataset.build import EmptyDataset, build_dataset
 from memeloom.dataset.reader import read_dataset
-from memeloom.dataset.vocabulary import read_vocabulary
+from memeloom.dataset.vocabulary import read_vocabulary, read_words
 from tests.dataset.builds import Build, Built, MakeConfig, MakeMeme, MakeMemes, changed, content, similar
 
 Fill = Callable[[Config, Iterable[Meme]], None]
@@ -207,6 +207,17 @@ def test_unicode_another_separator_and_no_compression(build: Build, meme: MakeMe
     assert built.manifest.templates[0].id == "Zażółć"
     assert "👩" in read_vocabulary(built.folder).characters
     assert built.manifest.shards[0].name.endswith("-00000-of-00001.tfrecord")
+
+
+def test_vocabularies_know_training_captions_only(build: Build, meme: MakeMeme) -> None:
+    signs = [chr(ord("一") + n) for n in range(60)]
+    memes = [meme(f"{n}", f"caption with sign {sign} of {n}", template=f"t{n % 3}") for n, sign in enumerate(signs)]
+    share = {"validation": 0.3, "test": 0.3}
+    built = build(memes, characters="any", languages=[], min_word_count=1, near_text=None, split=share)
+    assert min(built.manifest.splits.values()) > 5
+    trained = {sign for sign in signs for record in built.records if record.split == "train" and sign in record.text}
+    assert trained == {*read_vocabulary(built.folder).characters} & {*signs}
+    assert trained == {word for word, _ in read_words(built.folder)} & {*signs}
 
 
 def test_an_empty_catalog_is_an_error(config: MakeConfig, fill: Fill) -> None:

@@ -145,7 +145,11 @@ def test_the_front_matter_lists_language_licence_and_size(build: Build, english:
 @pytest.mark.parametrize(
     ("split", "told", "not_told"),
     [
-        ({"by": "caption"}, ["template and words", "5 % for validation, 5 % for test", "memeloom"], ["unseen", "UTC"]),
+        (
+            {"by": "caption"},
+            ["hash of the words", "whatever their template", "5 % for validation, 5 % for test", "memeloom"],
+            ["unseen", "UTC"],
+        ),
         ({"by": "template", "test": 0.1}, ["hash of the template", "unseen in training", "10 % for test"], ["words"]),
         (
             {"by": "time", "validation_from": "2026-01-02", "test_from": "2026-02-03"},

@@ -26,7 +26,7 @@ def test_a_dataset_names_its_shards(dataset: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema_version": 1}, "schema version 1, expected 5"),
+        ({"schema_version": 1}, "schema version 1, expected 6"),
         ({"kind": "a web app"}, "not the manifest of a memeloom dataset"),
         ({"records": "many"}, "records: Input should be a valid integer"),
         ({"vocabulary": {"name": "../secret.json", "bytes": 1, "sha256": "0"}}, r"vocabulary\.name: String should"),

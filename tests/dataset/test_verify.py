@@ -230,10 +230,20 @@ def test_temporary_files_that_cannot_be_written_are_one_line(
 def recount(folder: Path) -> None:
     """Rewrite the vocabulary to match the records, so that only the overlap is wrong."""
     manifest = read_manifest(folder)
-    vocabulary = Vocabulary.of(Counter("".join(record.text for record in all_records(folder, manifest))))
+    counted = (record.text for record in all_records(folder, manifest) if record.split in manifest.counted_splits)
+    vocabulary = Vocabulary.of(Counter("".join(counted)))
     path = vocabulary.write(folder)
     edit(folder, VOCABULARY, bytes=path.stat().st_size, sha256=file_sha256(path))
     edit(folder, characters=len(vocabulary.characters))
+
+
+def test_a_dataset_of_version_5_counts_the_characters_of_all_splits(built: Make) -> None:
+    folder = built()
+    edit(folder, schema_version=5)
+    with pytest.raises(NotADataset, match=r"character '.': [\d,]+, expected [\d,]+"):
+        verify_dataset(folder)
+    recount(folder)
+    assert verify_dataset(folder).schema_version == 5
 
 
 @pytest.mark.parametrize(("hashes", "buffer"), [(10, 100), (100, 100), (500_000, 2**22)])

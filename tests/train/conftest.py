@@ -52,7 +52,7 @@ def _write_dataset(folder: Path, captions: Captions, compression: str = "gzip", 
                     record = DatasetRecord(f"toy:{split}{number}_{at}", template, known, "toy", split, text, boxes)
                     writer.append(encode_record(record))
             shards.append(Shard(**_listed(folder / name), split=split, records=len(part)))
-    texts = ["".join(f"{box}|" for box in boxes) for records in rows.values() for _, boxes in records]
+    texts = ["".join(f"{box}|" for box in boxes) for _, boxes in rows["train"]]
     vocabulary = Vocabulary.of(Counter("".join(texts)))
     everything = [row for records in rows.values() for row in records]
     counted = Counter(template for template, _ in everything)
@@ -107,6 +107,9 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
     "causal": {
         "causal.units": 16, "causal.hidden": 16, "causal.table_bits": 10, "causal.table_width": 4, "causal.batch": 4,
         "causal.length": 64, "causal.warmup_steps": 5,
+    },
+    "transformer": {
+        "transformer.depth": 1, "transformer.dropout": 0, "transformer.batch": 4, "transformer.warmup_steps": 5,
     },
 }  # fmt: skip
 

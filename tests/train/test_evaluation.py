@@ -335,9 +335,12 @@ def test_one_report_compares_kinds_of_models(tmp_path: Path, data: Manifest, toy
         save_model(tmp_path / f"my-{kind}", model)
     models = evaluated(tmp_path, [f"my-{kind}" for kind in kinds])["models"]
     assert {(model["name"], model["kind"]) for model in models} == {(f"my-{kind}", kind) for kind in kinds}
+    said, learned = "".join(TEXTS), {*END, *"".join("|".join(boxes) for _, boxes in TRAIN)}
+    unknown = sum(character not in learned for character in said)
+    assert unknown > 0
     for model in models:
         likelihood = model["likelihood"]
-        assert (likelihood["characters"], likelihood["unknown_characters"]) == (len("".join(TEXTS)), 0)
+        assert (likelihood["characters"], likelihood["unknown_characters"]) == (len(said), unknown)
         # Untrained, each guesses among all characters.
         assert likelihood["bits_per_character"]["value"] == pytest.approx(math.log2(data.characters), abs=1)
         assert [each["captions"] for each in model["sweep"]] == [6, 6]

@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import DatasetTemplate, Manifest, read_manifest
 from memeloom.dataset.schema import Split
+from memeloom.dataset.texts import texts_of
 from memeloom.dataset.vocabulary import read_vocabulary
-from memeloom.train.characters import Alphabet
+from memeloom.train.characters import END, Alphabet
 from memeloom.train.contract import Captioner
 from memeloom.train.corpus import Captions, read_captions
 
@@ -71,7 +73,7 @@ def read_held_out(folder: Path, split: Split, most: int | None, seed: int) -> He
         MemeloomError: the split is empty, or the folder changed meanwhile.
     """
     manifest = check_held_out(folder, split)
-    alphabet = Alphabet.of(read_vocabulary(folder).characters)
+    alphabet = _alphabet(folder, manifest, split)
     captions = read_captions(folder, manifest, split, alphabet)
     if most is not None and most < len(captions):
         drawn = np.random.default_rng(seed).choice(len(captions), most, replace=False)
@@ -79,6 +81,14 @@ def read_held_out(folder: Path, split: Split, most: int | None, seed: int) -> He
     held = HeldOut(folder, manifest, split, alphabet, captions)
     held.check_unchanged()
     return held
+
+
+def _alphabet(folder: Path, manifest: Manifest, split: Split) -> Alphabet:
+    """Return an alphabet with all characters of the split: those that training lacks have to be paid for, too."""
+    check_readable(manifest.format)
+    known = read_vocabulary(folder).characters
+    found = set().union(*(texts.text for texts in texts_of(folder, manifest, split)))
+    return Alphabet.of((*known, *sorted(found.difference(known, END))))
 
 
 def rows_of(captions: Captions, rows: NDArray[np.int64]) -> Captions:
