@@ -49,6 +49,8 @@ CASES = [
     pytest.param("tensorflow", "convnet", marks=pytest.mark.soak),
     pytest.param("tensorflow", "causal", marks=pytest.mark.soak),
     pytest.param("jax", "convnet", marks=pytest.mark.soak),
+    pytest.param("tensorflow", "transformer", marks=pytest.mark.soak),
+    pytest.param("jax", "transformer", marks=pytest.mark.soak),
 ]
 
 
@@ -62,6 +64,7 @@ def settings(toy: Toy, tmp_path: Path) -> Callable[..., Config]:
             steps=4, steps_per_epoch=2, samples_per_epoch=0, validation_batches=2,
             convnet__dropout=0, convnet__learning_rate=0.0005, convnet__clip_norm=0.5,
             causal__blank=0, causal__learning_rate=0.0005, causal__clip_norm=0.5,
+            transformer__learning_rate=0.0005, transformer__clip_norm=0.5,
         )  # fmt: skip
         write_config(tmp_path / f"{devices}.yaml", config)
         return config

@@ -125,7 +125,9 @@ def run_on_jax(script: str, *arguments: Path, cache: Path) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("kind", ["causal", pytest.param("convnet", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "kind", ["causal", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("convnet", "transformer"))]
+)
 def test_a_model_is_trained_resumed_evaluated_and_exported_without_tensorflow(
     toy: Toy, tmp_path: Path, kind: str
 ) -> None:

@@ -94,7 +94,9 @@ def test_the_model_folder_is_complete_without_checkpoint_and_history(trained_con
 
 
 @pytest.mark.usefixtures("xla")  # as in the process that is killed
-@pytest.mark.parametrize("kind", ["convnet", pytest.param("causal", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "kind", ["convnet", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("causal", "transformer"))]
+)
 def test_a_training_killed_at_a_random_step_resumes_to_the_same_weights(toy: Toy, tmp_path: Path, kind: str) -> None:
     # Equal to 1e-4: the sums of a convolution run over threads, whose number may change under load.
     sizes: dict[str, Any] = {"model": kind, "steps": 12, "steps_per_epoch": 3, "samples_per_epoch": 0}
@@ -129,8 +131,10 @@ def test_a_training_killed_at_a_random_step_resumes_to_the_same_weights(toy: Toy
     [
         ("mixed_bfloat16", "convnet"),
         ("mixed_float16", "causal"),
+        ("mixed_bfloat16", "transformer"),
         pytest.param("mixed_bfloat16", "causal", marks=pytest.mark.soak),
         pytest.param("mixed_float16", "convnet", marks=pytest.mark.soak),
+        pytest.param("mixed_float16", "transformer", marks=pytest.mark.soak),
     ],
 )
 def test_training_with_16_bits_learns_and_resumes_exactly(
@@ -144,7 +148,8 @@ def test_training_with_16_bits_learns_and_resumes_exactly(
     copy = tmp_path / "copy"
     sizes: dict[str, Any] = {
         "model": kind, "steps": 20, "steps_per_epoch": 10, "precision": precision, "convnet__clip_norm": 1.0,
-        "causal__schedule": "constant", "samples_per_epoch": 0, "validation_batches": 1,
+        "causal__schedule": "constant", "transformer__schedule": "constant", "samples_per_epoch": 0,
+        "validation_batches": 1,
     }  # fmt: skip
     config, again = toy(tmp_path, **sizes), toy(tmp_path, output=str(copy), **sizes)
     monkeypatch.setattr("memeloom.train.fitting.training.save_checkpoint", save)

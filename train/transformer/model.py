@@ -118,7 +118,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
         units_per_step=learn.characters,
         from_logits=True,
         make_optimizer=_optimizer,
-        jit_compile=True,
+        jit_compile=ACCELERATED,
     )
 
 
