@@ -111,9 +111,6 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
     "transformer": {
         "transformer.depth": 1, "transformer.dropout": 0, "transformer.batch": 4, "transformer.warmup_steps": 5,
     },
-    "transformer": {
-        "transformer.depth": 1, "transformer.dropout": 0, "transformer.batch": 4, "transformer.warmup_steps": 5,
-    },
 }  # fmt: skip
 
 
