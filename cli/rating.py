@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
     from memeloom.train.evaluation.reading.sheet import Item
 
 _YES, _NO, _BACK, _QUIT = "y", "n", "b", "q"
+# Ctrl-D, and the end of input.
+_END = (b"\x04", b"")
 
 
 def rate(config: Config, rater: str | None) -> None:
@@ -44,7 +51,8 @@ def rate(config: Config, rater: str | None) -> None:
     click.echo(
         f"Rating as {escape_controls(ratings.rater)} (--rater NAME for another). Keys: y yes, n no, b back, q quit."
     )
-    _ask_all(sheet.items, ratings)
+    with _unbuffered():
+        _ask_all(sheet.items, ratings)
     click.echo(f"\n{len(ratings.rated)} of {len(sheet.items)} captions rated: {escape_controls(str(folder / RATINGS))}")
     click.echo("`memeloom evaluate --ratings` reports them.")
 
@@ -87,12 +95,23 @@ def _ask(item: Item, count: int) -> str:
     return answers
 
 
+@contextmanager
+def _unbuffered() -> Iterator[None]:
+    """Let keys arrive without Enter, and not be shown. Keys that were pressed ahead are kept."""
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal, termios.TCSANOW)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
 def _key() -> str:
-    """Wait for a key that means something. The end of input quits."""
+    """Wait for a key that means something; capitals do not, for they end the sequences of other keys."""
     while True:
-        try:
-            key = click.getchar().lower()
-        except EOFError:
+        pressed = os.read(sys.stdin.fileno(), 1)
+        if pressed in _END:
             return _QUIT
-        if key in (_YES, _NO, _BACK, _QUIT):
+        if (key := pressed.decode("latin-1")) in (_YES, _NO, _BACK, _QUIT):
             return key
