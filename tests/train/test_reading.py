@@ -95,7 +95,7 @@ def write_ratings(path: Path, lines: Sequence[Mapping[str, Any] | str]) -> None:
     path.write_text("".join(f"{each if isinstance(each, str) else json.dumps(each)}\n" for each in lines))
 
 
-def yes(number: int, **said: Any) -> dict[str, Any]:
+def yes(number: Any, **said: Any) -> dict[str, Any]:
     return {"number": number, "grammatical": True, "fits": True, "post": True, **said}
 
 
@@ -155,8 +155,8 @@ def test_equal_captions_are_shown_once_and_count_for_all_who_wrote_them(
 ) -> None:
     (template, *_) = write_dataset(tmp_path, {"train": TRAIN[:2]}).templates
     captions = {
-        name: [ReadCaption.of(template, boxes) for boxes in wrote]
-        for name, wrote in {PEOPLE: [("wow ", "SO  many", "")], "one": [("Wow", "so many"), ("", "b")]}.items()
+        PEOPLE: [ReadCaption.of(template, ("wow ", "SO  many", ""))],
+        "one": [ReadCaption.of(template, ("Wow", "so many")), ReadCaption.of(template, ("", "b"))],
     }
     mixed = mix(captions, {}, seed=1)
     shown = {item.boxes: answer.authors for item, answer in zip(mixed.sheet.items, mixed.key.items, strict=True)}

@@ -148,7 +148,7 @@ def test_every_control_has_a_name_and_the_page_fits_its_window(page: Chrome, wid
 
 
 def test_the_page_logs_no_errors(page: Chrome, tmp_path: Path) -> None:
-    page.get_log("browser")
+    page.get_log("browser")  # type: ignore[no-untyped-call]
     press(page, "123n0pn")
     saved(page, tmp_path)
-    assert page.get_log("browser") == []
+    assert page.get_log("browser") == []  # type: ignore[no-untyped-call]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from memeloom.catalog.images import BadImage
+from memeloom.catalog.errors import BadImage
 from memeloom.dataset.manifest import DatasetTemplate, Manifest
 from memeloom.dataset.pictures import Pictures
 from memeloom.dataset.reader import rgb_pixels
@@ -42,7 +42,7 @@ def _pictures(templates: Sequence[DatasetTemplate], folder: Path, manifest: Mani
 
     found, pictures = {}, Pictures(folder, manifest)
     for template in templates:
-        if template.image_key in pictures:
+        if template.image_key is not None and template.image_key in pictures:
             try:
                 pixels = rgb_pixels(pictures[template.image_key])
             except BadImage:
