@@ -1,7 +1,7 @@
-"""Train the conv net and `causal` on one GPU on JAX for some minutes each; `bench/gpu.sh` runs it.
+"""Train the conv net, `causal`, `transformer` and a new, small `hub` on one GPU on JAX; `bench/gpu.sh` runs it.
 
 Trains as `memeloom train` does and reads `history.jsonl`. "Seconds until" counts training steps, compilation included,
-without validation. No step starts after --minutes, so slow compiling and reading shorten the second run.
+without validation. No step starts after --minutes, so slow compiling and reading shorten the last runs.
 Without a GPU, or with --small, the table says so: the figures then only show that everything runs. Exits with 1 if a
 model was left out.
 """
@@ -21,16 +21,21 @@ from rich.table import Table
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Convnet
+from memeloom.configs.schema import Train
 from memeloom.train.backend import ACCELERATED, BACKEND, keras
 from memeloom.train.convnet.model import build_convnet
 from memeloom.train.fit import Interrupted, train_model
+from memeloom.train.transformer.shape import EXPANSION, width
 
 # Validation accuracy of the Imgflip article after its four epochs.
 ARTICLE = 0.6055
 # Dense bf16, a multiply-add counted as two; from NVIDIA's data sheets, in FLOP/s.
 _PEAKS = {"H200": 989e12, "H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12}
 _FILTERS, _SMALL_FILTERS = 1024, 32
+_DEPTH, _SMALL_DEPTH = 8, 1
+# Characters of a row that `transformer` trains on.
+_ROW = 256
+_SECONDS, _SMALL_SECONDS = 100, 12
 
 
 class Run(NamedTuple):
@@ -79,15 +84,15 @@ def main() -> None:
     """Train, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", type=Path, default=Path(".gpu/dataset"), help="a dataset of captions")
-    parser.add_argument("--seconds", type=float, help="for each of the two models (210; small: 25)")
+    parser.add_argument("--seconds", type=float, help=f"for each model ({_SECONDS}; small: {_SMALL_SECONDS})")
     parser.add_argument("--minutes", type=float, default=8, help="for everything (8)")
-    parser.add_argument("--small", action="store_true", help="32 filters and short epochs, for a CPU")
+    parser.add_argument("--small", action="store_true", help="small models and short epochs, for a CPU")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting: train.causal.units=512"
     )
     options = parser.parse_args()
     began = time.monotonic()
-    seconds = options.seconds or (25 if options.small else 210)
+    seconds = options.seconds or (_SMALL_SECONDS if options.small else _SECONDS)
     console = Console(width=120)
     card = _card()
     console.print(f"device: {card}; Keras {keras.__version__} on {BACKEND}; {seconds:.0f} s for each model")
@@ -101,7 +106,7 @@ def main() -> None:
                 runs[model] = _trained(model, settings, options, Path(scratch) / model, deadline)
             except (MemeloomError, ModuleNotFoundError) as error:
                 console.print(f"{model}: left out: {error}")
-    own = load_config(None, [*models["convnet"], *options.set], {}).train.convnet
+    own = load_config(None, [*(each for settings in models.values() for each in settings), *options.set], {}).train
     table = Table(title="one device, JAX", title_justify="left", show_header=False)
     for what, figure in _figures(runs, card, own):
         table.add_row(what, figure)
@@ -123,7 +128,7 @@ def _card() -> str:
 def _settings(options: argparse.Namespace) -> dict[str, list[str]]:
     """Return the settings that differ from the defaults, by model. Epochs are short for a finer history."""
     precision = ["train.precision=mixed_bfloat16"] if ACCELERATED else []
-    convnet_epoch, causal_epoch = (10, 20) if options.small else (500, 200)
+    convnet_epoch, epoch = (10, 10) if options.small else (500, 200)
     return {
         "convnet": [
             f"train.convnet.filters={_SMALL_FILTERS if options.small else _FILTERS}",
@@ -131,7 +136,20 @@ def _settings(options: argparse.Namespace) -> dict[str, list[str]]:
             f"train.steps_per_epoch={convnet_epoch}",
             *precision,
         ],
-        "causal": [f"train.steps_per_epoch={causal_epoch}", *precision],
+        "causal": [f"train.steps_per_epoch={epoch}", *precision],
+        "transformer": [
+            f"train.transformer.depth={_SMALL_DEPTH if options.small else _DEPTH}",
+            f"train.transformer.batch={8 if options.small else 64}",
+            f"train.steps_per_epoch={epoch}",
+            *precision,
+        ],
+        "hub": [
+            "train.hub.preset=tiny",
+            "train.hub.learning_rate=0.004",
+            f"train.hub.batch={16 if options.small else 256}",
+            f"train.steps_per_epoch={epoch}",
+            *precision,
+        ],
     }
 
 
@@ -156,27 +174,37 @@ def _trained(model: str, settings: list[str], options: argparse.Namespace, outpu
     return Run(rows, unit)
 
 
-def _figures(runs: Mapping[str, Run], card: str, own: Convnet) -> Iterator[tuple[str, str]]:
+def _figures(runs: Mapping[str, Run], card: str, own: Train) -> Iterator[tuple[str, str]]:
     for model, run in runs.items():
         yield f"{model}, {run.unit or 'no epoch was completed'} a second", f"{run.rate:,.0f}"
         yield f"{model}, share of time without a batch", f"{_waiting(run):.1%}"
         yield f"{model}, best validation accuracy", f"{run.best:.4f} after {len(run.rows)} epochs"
     if convnet := runs.get("convnet"):
-        shape = own.model_dump(include={"filters", "embedding", "sequence_length", "dropout"})
+        shape = own.convnet.model_dump(include={"filters", "embedding", "sequence_length", "dropout"})
         flops = training_flops(build_convnet(70, **shape, seed=1))
-        peak = next((figure for name, figure in _PEAKS.items() if name in card), None)
-        share = (
-            f"{convnet.rate * flops / peak:.1%} of {peak / 1e12:,.0f} TFLOP/s" if peak else "its peak is not known here"
-        )
-        yield f"convnet, {own.filters} filters, GFLOP an example", f"{flops / 1e9:.3f}"
-        yield "convnet, TFLOP/s, and share of the card's bf16 peak", f"{convnet.rate * flops / 1e12:.2f}, {share}"
-    if causal := runs.get("causal"):
-        goals = {f"{ARTICLE}": ARTICLE}
-        if convnet and convnet.rows:
-            goals[f"the conv net's best, {convnet.best:.4f}"] = convnet.best
-        for name, goal in goals.items():
-            reached = causal.seconds_until(goal)
-            yield f"causal, seconds until it passes {name}", "not reached" if reached is None else f"{reached:.1f}"
+        yield f"convnet, {own.convnet.filters} filters, GFLOP an example", f"{flops / 1e9:.3f}"
+        yield "convnet, TFLOP/s, and share of the card's bf16 peak", _share(convnet.rate * flops, card)
+    if (transformer := runs.get("transformer")) and transformer.rows:
+        last = transformer.rows[-1]
+        # Names and padding are computed, too.
+        computed = own.transformer.batch * _ROW * last["step"] / last["characters"]
+        flops = transformer_flops(own.transformer.depth) * computed
+        yield f"transformer, depth {own.transformer.depth}, GFLOP a character", f"{flops / 1e9:.3f}"
+        yield "transformer, TFLOP/s, and share of the card's bf16 peak", _share(transformer.rate * flops, card)
+    goals = {f"{ARTICLE}": ARTICLE}
+    if convnet and convnet.rows:
+        goals[f"the conv net's best, {convnet.best:.4f}"] = convnet.best
+    for model in ("causal", "transformer"):
+        for name, goal in goals.items() if model in runs else ():
+            reached = runs[model].seconds_until(goal)
+            yield f"{model}, seconds until it passes {name}", "not reached" if reached is None else f"{reached:.1f}"
+
+
+def _share(rate: float, card: str) -> str:
+    """Describe a rate in FLOP/s."""
+    peak = next((figure for name, figure in _PEAKS.items() if name in card), None)
+    share = f"{rate / peak:.1%} of {peak / 1e12:,.0f} TFLOP/s" if peak else "its peak is not known here"
+    return f"{rate / 1e12:.2f}, {share}"
 
 
 def _waiting(run: Run) -> float:
@@ -201,6 +229,16 @@ def training_flops(network: Any) -> int:
             macs *= size
         counts.append(2 * macs)
     return 3 * sum(counts) - counts[0]
+
+
+def transformer_flops(depth: int) -> int:
+    """Return the floating-point operations of a training step for one character of a row, without the last layer.
+
+    As `training_flops`: products of weights, and of each query with the keys and values of the whole row.
+    """
+    units = width(depth)
+    weights, attention = (4 + 2 * EXPANSION) * units**2, 2 * _ROW * units
+    return 3 * 2 * depth * (weights + attention)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The trainers on one GPU, with JAX, in less than nine minutes and without a network.
+# Four trainers on one GPU, with JAX, in less than nine minutes and without a network.
 #
 #   bench/gpu.sh --prepare DATASET [PYTHON]  beforehand, where there is a network: gathers what the machine with the GPU
 #                                            will lack in .gpu/: packages for its PYTHON (3.12), and the dataset
 #   bench/gpu.sh                             there: needs this repository with .gpu/, and a Python with JAX
-#   bench/gpu.sh --small [--dataset DIR]     the same on any machine, small, in less than two minutes
+#   bench/gpu.sh --small [--dataset DIR]     the same on any machine, small, in about two minutes
 #
 # More options: python -m bench.gpu --help. PYTHON_BIN names the interpreter.
 set -euo pipefail
@@ -14,8 +14,12 @@ if [ "${1:-}" = --prepare ]; then
   rm -rf .gpu
   mkdir -p .gpu/dataset
   # All but JAX, NumPy and ml_dtypes, which belong to the GPU's driver and stay as they are there.
-  names='absl-py annotated-types google-crc32c h5py keras markdown-it-py mdurl namex optree orjson packaging
-    pyahocorasick pydantic pydantic-core pygments pyyaml rich typing-extensions typing-inspection zstandard'
+  names='absl-py annotated-types filelock google-crc32c h5py jinja2 keras markdown-it-py markupsafe mdurl namex optree
+    orjson packaging pyahocorasick pydantic pydantic-core pygments pyyaml rich typing-extensions typing-inspection
+    zlib-ng zstandard'
+  # Of KerasHub, which does without TensorFlow here.
+  names+=' certifi charset-normalizer idna kagglehub kagglesdk keras-hub protobuf python-dateutil regex requests
+    sentencepiece tokenizers tqdm urllib3'
   # shellcheck disable=SC2086
   "${UV:-uv}" pip install -q --target .gpu/site --python-version "$version" --python-platform x86_64-manylinux_2_28 \
     --only-binary :all: --no-deps -c <(grep -E '^[a-z0-9-]+==' requirements.lock | sed 's/ *\\$//') $names
