@@ -169,7 +169,7 @@ def test_learning_rate_follows_from_depth_unless_set(toy: Toy, tmp_path: Path) -
         hyperparameters(toy(tmp_path, model="transformer", transformer__depth=depth).train).learning_rate
         for depth in (3, 12)
     ]
-    assert rates == pytest.approx([0.002, 0.001])
+    assert rates == pytest.approx([0.003, 0.0015])
     given = toy(tmp_path, model="transformer", transformer__learning_rate=0.5)
     assert hyperparameters(given.train).learning_rate == 0.5
 

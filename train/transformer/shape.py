@@ -9,7 +9,7 @@ HEAD_SIZE = 64
 # Width of the feed-forward parts, relative to that of the network.
 EXPANSION = 4
 # The learning rate of the width 768.
-_RATE, _WIDTH = 0.001, 768
+_RATE, _WIDTH = 0.0015, 768
 
 
 def width(depth: int) -> int:
