@@ -22,6 +22,7 @@ _COMMANDS = {
     "build-dataset": ("memeloom.cli.dataset:build", "Clean the captions and write a dataset."),
     "dataset": ("memeloom.cli.dataset:dataset", "Inspect, verify, compare, export or push datasets."),
     "train": ("memeloom.cli.model:train", "Train a captioning model on a dataset."),
+    "rank": ("memeloom.cli.model:rank", "Fit the ranker of a trained model again."),
     "generate": ("memeloom.cli.model:generate", "Write captions with a trained model, and draw them."),
     "evaluate": ("memeloom.cli.model:evaluate", "Score models on held-out captions and on what they write."),
     "serve": ("memeloom.cli.serve:serve", "Serve memes and captions over HTTP."),

@@ -56,13 +56,23 @@ def train(context: CommandContext) -> None:
     context.run("train", config, train_model)
 
 
+@click.command(cls=Command, settings=("train.output", "train.dataset", "train.rank_samples", "train.seed"))
+@click.pass_obj
+def rank(context: CommandContext) -> None:
+    """Fit the ranker of the model in train.output, which chooses among captions; training ends with it, too."""
+    config = context.config()
+    from memeloom.train.fit import fit_ranker
+
+    context.run("rank", config, fit_ranker)
+
+
 @click.command(
     cls=Command,
     argument="generate.templates",
     settings=(
-        "generate.captions", "generate.model", "generate.boxes", "generate.start", "generate.method",
-        "generate.min_score", "generate.temperature", "generate.top_k", "generate.top_p", "generate.beam_width",
-        "generate.safe", "generate.seed", "generate.image", "generate.picture", "generate.table",
+        "generate.captions", "generate.best_of", "generate.model", "generate.boxes", "generate.start",
+        "generate.method", "generate.min_score", "generate.temperature", "generate.top_k", "generate.top_p",
+        "generate.beam_width", "generate.safe", "generate.seed", "generate.image", "generate.picture", "generate.table",
     ),
 )  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="Write --count captions for every template into --table.")

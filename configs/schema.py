@@ -253,6 +253,8 @@ class Train(Section):
     patience: Positive | None
     keep_every: Positive | None
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"]
+    ranker: bool
+    rank_samples: Count
     devices: Literal["one", "all", "workers"]
     tensorboard: bool
     seed: Count
@@ -260,6 +262,7 @@ class Train(Section):
 
 class Generate(Section):
     model: Folder
+    best_of: Positive
     templates: tuple[str, ...]
     captions: Positive
     method: Literal["greedy", "threshold", "sample", "beam", "sampled-beam"]
@@ -302,6 +305,7 @@ class Serve(Section):
     batch_window_ms: Annotated[float, Field(ge=0, le=1000)]
     batch_size: Positive
     caption_queue: Positive
+    best_of: Positive
     captions_per_request: Positive
     deadline_seconds: Seconds
     read_seconds: Seconds

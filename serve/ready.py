@@ -23,6 +23,7 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.contract import CaptionWriter
 from memeloom.train.generate import GeneratedCaption, NothingWritten, generate_captions
+from memeloom.train.ranking.ranker import Ranker, open_ranker
 from memeloom.train.runtime import model_version, open_captioner
 
 # "memr", and the version of the layout.
@@ -39,8 +40,8 @@ PRAGMA user_version = {_VERSION};
 _WAIT_SECONDS = 10
 # The settings that decide what is written, besides the model.
 _DECIDING: Final = (
-    "captions", "method", "min_score", "temperature", "top_k", "top_p", "beam_width", "length_penalty", "safe",
-    "max_characters", "boxes", "start", "seed",
+    "captions", "best_of", "method", "min_score", "temperature", "top_k", "top_p", "beam_width", "length_penalty",
+    "safe", "max_characters", "boxes", "start", "seed",
 )  # fmt: skip
 
 
@@ -129,6 +130,7 @@ def fill_table(config: Config, progress: Progress = SILENT) -> Summary:
     with exclusive(path, f"another process is filling {path}; wait until it has ended"):
         version = model_version(folder)
         model = open_captioner(folder, progress)
+        ranker = open_ranker(folder) if config.generate.best_of > 1 else None
         if model_version(folder) != version:
             raise MemeloomError(f"{folder}: the model was replaced while it was opened; run this again")
         made_with = _digest(config, version)
@@ -138,7 +140,7 @@ def fill_table(config: Config, progress: Progress = SILENT) -> Summary:
             progress.start("generate", len(missing), "templates")
             written = empty = 0
             for template in missing:
-                captions = _written(config, model, template.id)
+                captions = _written(config, model, ranker, template.id)
                 _replace(table, template, captions, version, made_with)
                 written, empty = written + len(captions), empty + (not captions)
                 progress.advance(captions=len(captions))
@@ -148,17 +150,18 @@ def fill_table(config: Config, progress: Progress = SILENT) -> Summary:
     return Summary("generate", counts={**counts, "without captions": empty}, outputs={"table": str(path)})
 
 
-def _written(config: Config, model: CaptionWriter, template: str) -> list[GeneratedCaption]:
+def _written(config: Config, model: CaptionWriter, ranker: Ranker | None, template: str) -> list[GeneratedCaption]:
     """Return the finished captions of a template, best first; [] if there are none."""
     seed = config.generate.seed
     if seed is not None:
         seed = int.from_bytes(hashlib.sha256(f"{seed} {template}".encode()).digest()[:6])
     own = config.generate.model_copy(update={"templates": (template,), "image": None, "seed": seed})
     try:
-        found = generate_captions(config.model_copy(update={"generate": own}), model=model)
+        found = generate_captions(config.model_copy(update={"generate": own}), model=model, ranker=ranker)
     except NothingWritten:
         return []
-    return sorted([caption for caption in found if caption.finished], key=lambda caption: -caption.score)
+    finished = [caption for caption in found if caption.finished]
+    return finished if ranker is not None else sorted(finished, key=lambda caption: -caption.score)
 
 
 def _replace(

@@ -8,14 +8,15 @@ from memeloom.configs.load import load_config
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.contract import CaptionWriter
 from memeloom.train.generate import GeneratedCaption, generate_captions
+from memeloom.train.ranking.ranker import Ranker, open_ranker
 from memeloom.train.runtime import open_captioner
 
 
 class CaptionModel:
     """A model that writes captions, loaded by `load_model`; for one thread at a time."""
 
-    def __init__(self, folder: Path, captioner: CaptionWriter) -> None:
-        self._folder, self.captioner = folder, captioner
+    def __init__(self, folder: Path, captioner: CaptionWriter, ranker: Ranker | None = None) -> None:
+        self._folder, self.captioner, self._ranker = folder, captioner, ranker
 
     @property
     def templates(self) -> Sequence[DatasetTemplate]:
@@ -37,7 +38,7 @@ class CaptionModel:
         """
         given = {**settings, "model": str(self._folder), "captions": captions, "templates": templates or None}
         chosen = {f"generate.{key}": value for key, value in given.items() if value is not None}
-        return generate_captions(load_config(options=chosen), model=self.captioner)
+        return generate_captions(load_config(options=chosen), model=self.captioner, ranker=self._ranker)
 
 
 def load_model(folder: Path | str) -> CaptionModel:
@@ -49,4 +50,4 @@ def load_model(folder: Path | str) -> CaptionModel:
     Raises:
         NotAModel: the folder holds no model, or a damaged one.
     """
-    return CaptionModel(Path(folder), open_captioner(Path(folder)))
+    return CaptionModel(Path(folder), open_captioner(Path(folder)), open_ranker(Path(folder)))

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from memeloom.configs.errors import ConfigError, MemeloomError
@@ -12,8 +13,9 @@ from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.dataset.remote.mirror import local_folder
-from memeloom.train.checks import COUNTED, check_training, load_backend
+from memeloom.train.checks import COUNTED, check_backend, check_training, load_backend
 from memeloom.train.fitting.history import EVENTS
+from memeloom.train.model_folder import read_card
 
 _REMEDY = "choose another train.output"
 _INTERRUPTED = 130
@@ -30,8 +32,8 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
 
     Resumes from the checkpoint in `train.output` if model, dataset and schedule are the same, with the same loss curve
     as without the interruption. Each epoch ends with validation, samples, the model folder if it is the best so far, a
-    checkpoint and the history. Stops after `train.patience` epochs without a better validation loss. Settings are
-    checked before the backend is loaded.
+    checkpoint and the history; at the end a ranker is fitted (`train.ranker`). Stops after `train.patience` epochs
+    without a better validation loss. Settings are checked before the backend is loaded.
 
     Raises:
         NotADataset, DamagedRecords: no dataset, or a damaged one.
@@ -50,7 +52,7 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
         if settings.model in COUNTED:
             from memeloom.train.ngram.training import train_counts
 
-            return train_counts(config, progress)
+            return _with_ranker(train_counts(config, progress), config, progress)
         load_backend(progress)
         from memeloom.train.backend import is_out_of_memory
         from memeloom.train.contract import hyperparameters
@@ -64,7 +66,8 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
         batch = hyperparameters(settings).batch
         stack.enter_context(precision(settings.precision))
         try:
-            return Training(config, devices, progress).run()
+            summary = Training(config, devices, progress).run()
+            return _with_ranker(summary, config, progress) if devices.is_chief else summary
         except Exception as error:
             if is_out_of_memory(error):
                 section = settings_section(config)
@@ -72,6 +75,44 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
                     f"out of memory with {section}.batch={batch}; lower it, or make the network smaller ({section})"
                 ) from error
             raise
+
+
+def _with_ranker(summary: Summary, config: Config, progress: Progress) -> Summary:
+    """Fit the ranker of a trained model, unless it has one or none is wanted."""
+    from memeloom.train.ranking.training import add_ranker, ranker_counts
+
+    if not config.train.ranker:
+        return summary
+    counts = ranker_counts(Path(config.train.output))
+    seconds = 0.0
+    if not counts:
+        ranked = add_ranker(config, progress)
+        counts, seconds = ranked.counts, ranked.seconds["total"]
+    return replace(
+        summary,
+        counts={**counts, **summary.counts},
+        seconds={**summary.seconds, "rank": seconds, "total": summary.seconds["total"] + seconds},
+    )
+
+
+def fit_ranker(config: Config, progress: Progress = SILENT) -> Summary:
+    """Fit the ranker of the model in `train.output` on `train.dataset`, in place of the one that it may have.
+
+    Raises:
+        NotADataset, DamagedRecords: no dataset, or a damaged one.
+        NotAModel: no model, or a damaged one.
+        ConfigError: an unknown backend.
+        MemeloomError: a training is running in the folder, or it cannot be written.
+    """
+    from memeloom.train.ranking.training import add_ranker
+
+    dataset = local_folder(config.train.dataset, lambda: config.store, progress)
+    folder = Path(config.train.output)
+    if read_card(folder, check=lambda _: False)["networks"]:
+        check_backend()
+    settings = config.train.model_copy(update={"dataset": str(dataset)})
+    with locked(folder):
+        return add_ranker(config.model_copy(update={"train": settings}), progress)
 
 
 def settings_section(config: Config) -> str:

@@ -22,6 +22,8 @@ from memeloom.train.decoding.draft import WordFilter, WrittenCaption
 from memeloom.train.decoding.found import DETERMINISTIC, SEARCHES, FoundCaptions, Write, fill
 from memeloom.train.decoding.sampling import write_captions
 from memeloom.train.model_folder import NotAModel, read_card, read_templates
+from memeloom.train.ranking.choosing import chooser
+from memeloom.train.ranking.ranker import Ranker, open_ranker
 from memeloom.train.runtime import has_runtime, open_captioner
 
 MOST_FREQUENT = 3
@@ -52,21 +54,23 @@ class GeneratedCaption:
 
 
 def generate_captions(
-    config: Config, progress: Progress = SILENT, model: CaptionWriter | None = None
+    config: Config, progress: Progress = SILENT, model: CaptionWriter | None = None, ranker: Ranker | None = None
 ) -> list[GeneratedCaption]:
     """Write `generate.captions` different captions for each of `generate.templates`; greedy writes one.
 
     Keras is loaded only for a model without a runtime; its templates and picture are checked before. With
     `generate.boxes` a template may be one that the model never learned; kinds that read its name use that, others
     write for any template. Captions that are empty, unfinished, equal to another of their template, or in which a box
-    repeats the one before are drawn again, a few times. Finished ones come first, those of a search best first. The
-    progress counts those left out as ``empty``, ``repetitive`` (a box repeats another) and ``repeated`` (equal to
-    another caption), and with `generate.safe` the refused tokens as ``refused``.
+    repeats the one before are drawn again, a few times. If the model has a ranker, it chooses among
+    `generate.best_of` for each. Finished ones come first; those of a ranker or of a search best first. The progress
+    counts those left out as ``empty``, ``repetitive`` (a box repeats another) and ``repeated`` (equal to another
+    caption), and with `generate.safe` the refused tokens as ``refused``.
 
     Args:
         config: `generate`, and of `dataset` the word lists that `generate.safe` refuses.
         progress: counts captions.
-        model: an open model; None opens `generate.model`.
+        model: an open model; None opens `generate.model` with its ranker.
+        ranker: of `model`; None chooses nothing.
 
     Raises:
         NotAModel: no model in `generate.model`, or a damaged one.
@@ -79,6 +83,7 @@ def generate_captions(
         if not has_runtime(Path(settings.model)):
             _check_model(settings)
         model = open_captioner(Path(settings.model), progress)
+        ranker = open_ranker(Path(settings.model)) if settings.best_of > 1 else None
     if settings.image is None:
         picture, templates = None, choose_templates(model.templates, settings)
     else:
@@ -95,10 +100,11 @@ def generate_captions(
     progress.start("generate", len(templates) * most, "captions")
     prompts = [Prompt(template, start, picture) for template in templates]
     write = open_method(model, settings, np.random.default_rng(settings.seed), word_filter)
-    found = [FoundCaptions(most) for _ in prompts]
+    candidates = 0 if ranker is None or settings.method in SEARCHES + DETERMINISTIC else most * settings.best_of
+    found = [FoundCaptions(most, candidates) for _ in prompts]
     fill(found, prompts, write, settings.method)
-    # The rounds of a search are merged; the order of a single one is its own.
-    written = [caption for each in found for caption in each.best(by_score=settings.method == "sampled-beam")]
+    choose = chooser(settings.method, ranker, several=candidates > most)
+    written = [caption for each in found for caption in each.best(choose)]
     _count(progress, found, len(written), word_filter)
     if not written:
         raise NothingWritten(f"{settings.model}: {_why_nothing(settings, found, word_filter)}")

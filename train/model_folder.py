@@ -6,6 +6,7 @@
 | `table.npy`, `weights.npz` | of `causal`: the weights again, for its runtime without Keras |
 | `vocabulary.json` and the like | what the kind needs besides, such as the characters in the order of their numbers |
 | `pictures.npy` and the like | an array that it needs besides |
+| `ranker.npz` | what chooses among captions, added after training; see `memeloom.train.ranking` |
 | `templates.json` | the templates it learned: ids, names, text boxes and where they stand |
 | `metrics.json` | loss and accuracy on the validation captions, and when |
 | `config.yaml` | the settings of the training, secrets masked |
@@ -227,6 +228,24 @@ def write_content(path: Path, content: Any) -> None:
             np.save(stream, content, allow_pickle=False)
         else:
             np.savez(stream, allow_pickle=False, **content)
+
+
+def add_content(folder: Path, name: str, content: Any) -> None:
+    """Add a file to the model in `folder`, or replace it; see `write_content`. A reader sees the old file, none, or it.
+
+    Raises:
+        NotAModel: there is no model.
+        MemeloomError: the disk is full, or the folder cannot be written.
+    """
+    card = dict(read_card(folder, check=lambda _: False))
+    files = {known: sha256 for known, sha256 in card["files"].items() if known != name}
+    try:
+        if name in card["files"]:
+            write_json(folder / CARD, {**card, "files": files})
+        write_content(folder / name, content)
+        write_json(folder / CARD, {**card, "files": {**files, name: file_sha256(folder / name)}})
+    except OSError as error:
+        raise MemeloomError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
 def runtime_arrays(model: Captioner) -> Mapping[str, Any]:

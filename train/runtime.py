@@ -25,7 +25,7 @@ from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema import KindName
 from memeloom.train.contract import CaptionWriter
 from memeloom.train.model_folder import CARD, NotAModel, check_files, load_model, read_card, read_templates
-from memeloom.train.runtime_folder import ENCODER, RuntimeParts
+from memeloom.train.runtime_folder import ENCODER, RuntimeParts, read_content
 
 # The manifest of an export, which `memeloom.train.export` writes.
 EXPORT, EXPORT_KIND, EXPORT_VERSION = "export.json", "memeloom export", 1
@@ -52,6 +52,15 @@ def open_captioner(folder: Path, progress: Progress = SILENT) -> CaptionWriter:
         ConfigError, MissingExtra: a package is not installed, or Keras's backend is unknown.
     """
     return _of_one_model(folder, lambda: _opened(folder, progress))
+
+
+def read_extra(folder: Path, name: str) -> Any | None:
+    """Return the content of a file that the model in `folder` may have, but that writing does not need, or None.
+
+    Raises:
+        NotAModel: there is no model, or the file is missing, altered or damaged.
+    """
+    return _of_one_model(folder, lambda: _extra(_read(folder), name))
 
 
 def has_runtime(folder: Path) -> bool:
@@ -119,6 +128,18 @@ def _opened(folder: Path, progress: Progress) -> CaptionWriter:
         raise NotAModel(
             f"{folder}: the model cannot be read ({str(error) or type(error).__name__}); train again"
         ) from error
+
+
+def _extra(source: _Source, name: str) -> Any | None:
+    if name not in source.files:
+        return None
+    check_files(source.folder, {name: source.files[name]}, EXPORT if source.export else CARD)
+    try:
+        return read_content(source.folder / name)
+    except Exception as error:
+        # The file is untrusted, and NumPy and zipfile may raise anything.
+        reason = str(error) or type(error).__name__
+        raise NotAModel(f"{source.folder / name}: cannot be read ({reason}); train again") from error
 
 
 def _runtime(source: _Source) -> Any:

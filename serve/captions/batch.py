@@ -12,8 +12,10 @@ from memeloom.serve.captions.request import CaptionRequest, open_prompt
 from memeloom.serve.captions.served import ServedModel
 from memeloom.train.contract import Prompt
 from memeloom.train.decoding.draft import WrittenCaption
-from memeloom.train.decoding.found import SEARCHES, FoundCaptions, fill
+from memeloom.train.decoding.found import SEARCHES, Choose, FoundCaptions, fill
 from memeloom.train.generate import open_method
+from memeloom.train.ranking.choosing import chooser
+from memeloom.train.ranking.ranker import Ranker
 
 
 @dataclass(slots=True)
@@ -23,17 +25,21 @@ class _Job:
     request: CaptionRequest
     prompt: Prompt
     found: FoundCaptions
+    choose: Choose | None
 
     @classmethod
-    def begin(cls, request: CaptionRequest, prompt: Prompt) -> "_Job":
+    def begin(cls, request: CaptionRequest, prompt: Prompt, ranker: Ranker | None) -> "_Job":
         """Return the job of a request before anything is written."""
-        return cls(request, prompt, FoundCaptions(1 if request.settings.method == "greedy" else request.best_of))
+        method, captions = request.settings.method, request.settings.captions
+        searched = method in SEARCHES
+        candidates = request.candidates(ranked=ranker is not None and not searched)
+        most = 1 if method == "greedy" else candidates if searched else captions
+        choose = chooser(method, ranker, several=candidates > captions)
+        return cls(request, prompt, FoundCaptions(most, 0 if method == "greedy" else candidates), choose)
 
     def best(self) -> list[WrittenCaption] | MemeloomError:
         settings = self.request.settings
-        # A beam search has an order of its own.
-        chosen = settings.method == "sampled-beam" or self.request.best_of > settings.captions
-        captions = self.found.best(by_score=chosen and settings.method != "beam")
+        captions = self.found.best(self.choose)
         if not captions:
             repeats, refused = bool(self.found.repetitive), settings.safe
             faults = ["came out empty", *["repeats a text box"] * repeats, *["was refused"] * refused]
@@ -57,7 +63,7 @@ def write_batch(served: ServedModel, requests: Sequence[CaptionRequest]) -> list
             results.append(error)
             continue
         results.append([])
-        jobs[number] = _Job.begin(request, prompt)
+        jobs[number] = _Job.begin(request, prompt, served.ranker)
         groups[_together(number, request)].append(jobs[number])
     for group in groups.values():
         _write_group(served, group)
@@ -74,7 +80,7 @@ def _together(number: int, request: CaptionRequest) -> Hashable:
     searched = settings.method in SEARCHES
     return (
         settings.method, settings.min_score, settings.temperature, settings.top_k, settings.top_p,
-        settings.max_characters, settings.safe, searched and (settings.beam_width, request.best_of),
+        settings.max_characters, settings.safe, searched and (settings.beam_width, request.candidates(ranked=False)),
     )  # fmt: skip
 
 

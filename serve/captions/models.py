@@ -19,6 +19,7 @@ from memeloom.serve.captions.served import ServedModel, folder_version
 from memeloom.serve.captions.service import NextTokens, Result, Writer
 from memeloom.train.contract import Prompt
 from memeloom.train.model_folder import NotAModel
+from memeloom.train.ranking.ranker import open_ranker
 from memeloom.train.runtime import open_captioner
 
 log = logging.getLogger(__name__)
@@ -107,10 +108,10 @@ class WatchedModel:
             version = folder_version(folder)
             if self._is_settled(version):
                 return
-            model = open_captioner(folder)
+            model, ranker = open_captioner(folder), open_ranker(folder)
             if folder_version(folder) != version:
                 return  # replaced meanwhile: the next look loads it
-            served = ServedModel.of(model, version, self._words)
+            served = ServedModel.of(model, version, self._words, ranker)
             self._loaded = LocalWriter(served) if self._remote is None else RemoteWriter(self._remote, served)
             log.info("the model %s is in use", version)
         except Exception as error:  # noqa: BLE001 -- the thread outlives any model

@@ -10,6 +10,7 @@ from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.serve.captions.errors import CaptionsRefused, UnknownTemplate
 from memeloom.serve.captions.served import ServedModel
 from memeloom.train.contract import CaptionWriter, Prompt
+from memeloom.train.decoding.found import SEARCHES
 from memeloom.train.generate import IMAGE
 
 
@@ -18,23 +19,37 @@ class CaptionRequest:
     """Captions for one template or picture.
 
     template: id, slug or name; any text for a picture. settings: method, its settings, `start`, `safe`, `boxes`,
-        `seed`, and `captions`, the number asked for. best_of: captions to write and choose the likeliest from; at least
-        `captions`. picture: RGB, uint8 (height, width, 3), captioned in place of a template.
+        `seed`, `captions`, the number asked for, and `best_of`. best_of: captions to write, of which the best are
+        returned; None: `settings.best_of` for each caption, if the model has a ranker.
+        picture: RGB, uint8 (height, width, 3), captioned in place of a template.
         model: kind or version of the model that has to write; None is any.
     """
 
     template: str
     settings: Generate
-    best_of: int
+    best_of: int | None
     picture: NDArray[np.uint8] | None = None
     model: str | None = None
 
     @property
     def rows(self) -> int:
-        """Return the number of captions that are written at once for this request."""
-        if self.settings.method in ("beam", "sampled-beam"):
-            return max(self.settings.beam_width, self.best_of)
-        return 1 if self.settings.method == "greedy" else self.best_of
+        """Return the number of captions that are written at once for this request, by a model with a ranker."""
+        if self.settings.method in SEARCHES:
+            return max(self.settings.beam_width, self.candidates(ranked=False))
+        return 1 if self.settings.method == "greedy" else self.candidates(ranked=True)
+
+    @property
+    def asked(self) -> int:
+        """Return the number of captions that the request asks for by itself: to return, to write or to search."""
+        width = self.settings.beam_width if self.settings.method in SEARCHES else 0
+        return max(self.settings.captions, self.best_of or 0, width)
+
+    def candidates(self, *, ranked: bool) -> int:
+        """Return the number of captions to choose from. ranked: whether there is a ranker."""
+        captions = self.settings.captions
+        if self.best_of is None:
+            return captions * self.settings.best_of if ranked else captions
+        return max(captions, self.best_of)
 
 
 def open_prompt(served: ServedModel, request: CaptionRequest) -> Prompt:

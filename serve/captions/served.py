@@ -10,6 +10,7 @@ from memeloom.serve.captions.errors import UnknownModel
 from memeloom.train.contract import CaptionWriter
 from memeloom.train.decoding.draft import WordFilter
 from memeloom.train.generate import templates_by_text
+from memeloom.train.ranking.ranker import Ranker
 from memeloom.train.runtime import model_version
 
 # Digits of the sha256 that tell versions apart.
@@ -21,6 +22,7 @@ class ServedModel:
     """A model and what requests are checked against.
 
     kind: of the model. by_name: the templates that it learned, by id, slug and name, folded. known_ids: their ids.
+    ranker: chooses among captions; None if the model has none.
     """
 
     model: CaptionWriter
@@ -29,13 +31,14 @@ class ServedModel:
     word_filter: WordFilter
     by_name: Mapping[str, DatasetTemplate]
     known_ids: frozenset[str]
+    ranker: Ranker | None = None
 
     @classmethod
-    def of(cls, model: CaptionWriter, version: str, words: Dataset) -> "ServedModel":
+    def of(cls, model: CaptionWriter, version: str, words: Dataset, ranker: Ranker | None = None) -> "ServedModel":
         """Return a model with its tables. words: the word lists that `safe` refuses."""
         known = frozenset(template.id for template in model.templates)
         by_name = templates_by_text(model.templates, str.casefold)
-        return cls(model, model.kind, version, WordFilter.of(words, model), by_name, known)
+        return cls(model, model.kind, version, WordFilter.of(words, model), by_name, known, ranker)
 
     def find(self, name: str) -> DatasetTemplate | None:
         """Return the template with this id, slug or name; None if the model has not learned it."""

@@ -123,6 +123,7 @@ def _settings(folder: Path, **changes: Any) -> Config:
         "steps": 12,
         "steps_per_epoch": 4,
         "validation_batches": 4,
+        "ranker": False,
         **{key: value for shape in SHAPES.values() for key, value in shape.items()},
     }
     named = {key.replace("__", "."): value for key, value in changes.items()}

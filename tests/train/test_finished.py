@@ -12,7 +12,7 @@ from memeloom.train.contract import ALL_BOXES, Prompt, boxes_closed
 from memeloom.train.corpus import open_dataset
 from memeloom.train.decoding.choosers import greedily
 from memeloom.train.decoding.draft import Draft, WrittenCaption
-from memeloom.train.decoding.found import FoundCaptions
+from memeloom.train.decoding.found import FoundCaptions, by_score
 from memeloom.train.decoding.sampling import write_captions
 from tests.train.writing_table import SEPARATOR, TableCaptioner, template
 
@@ -105,4 +105,4 @@ def test_unfinished_captions_are_kept_only_if_there_is_no_other() -> None:
     found.add([caption("two", score=0.2), caption("three", score=0.3)])
     assert found.lacking == 0
     assert [made.texts for made in found.best()] == [("one",), ("two",)]
-    assert [made.texts for made in found.best(by_score=True)] == [("three",), ("two",)]
+    assert [made.texts for made in found.best(by_score)] == [("three",), ("two",)]

@@ -17,27 +17,34 @@ _ROUNDS = 8
 Write: TypeAlias = Callable[[Sequence[Prompt], int], list[list[WrittenCaption]]]
 
 
+# Returns so many of the captions of a prompt, best first.
+Choose: TypeAlias = Callable[[Sequence[WrittenCaption], int], list[WrittenCaption]]
+
+
 class FoundCaptions:
     """Up to `most` captions with different texts, neither empty nor repetitive.
 
     Those that the model did not finish are kept in case that no others take their place.
+    candidates: number written in the first round, to choose from; later rounds write only what lacks of `most`.
     empty, repetitive: number of such captions in the last round.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, candidates: int = 0) -> None:
         self.most = most
+        self._wanted = max(most, candidates)
         self.empty = self.repetitive = 0
         self._finished: dict[tuple[str, ...], WrittenCaption] = {}
         self._unfinished: dict[tuple[str, ...], WrittenCaption] = {}
 
     @property
     def lacking(self) -> int:
-        """Return the number of finished captions that are still to be found."""
-        return max(self.most - len(self._finished), 0)
+        """Return the number of finished captions that the next round has to find."""
+        return max(self._wanted - len(self._finished), 0)
 
     def add(self, captions: Iterable[WrittenCaption]) -> None:
         """Add the usable ones of a round's `captions`, and count the others."""
         self.empty = self.repetitive = 0
+        self._wanted = self.most
         for caption in captions:
             self.empty += caption.empty
             self.repetitive += caption.repetitive
@@ -45,12 +52,18 @@ class FoundCaptions:
                 group = self._finished if caption.finished else self._unfinished
                 group.setdefault(caption.texts, caption)
 
-    def best(self, *, by_score: bool = False) -> list[WrittenCaption]:
-        """Return the captions, finished ones first; `by_score` sorts each of the two groups."""
-        groups = [list(group.values()) for group in (self._finished, self._unfinished)]
-        if by_score:
-            groups = [sorted(group, key=lambda caption: -caption.score) for group in groups]
-        return [caption for group in groups for caption in group][: self.most]
+    def best(self, choose: Choose | None = None) -> list[WrittenCaption]:
+        """Return the captions, finished ones first; `choose` picks from each of the two groups."""
+        chosen: list[WrittenCaption] = []
+        for group in (self._finished, self._unfinished):
+            captions, left = list(group.values()), self.most - len(chosen)
+            chosen += captions[:left] if choose is None else choose(captions, left)
+        return chosen
+
+
+def by_score(captions: Sequence[WrittenCaption], most: int) -> list[WrittenCaption]:
+    """Return the `most` likeliest captions, likeliest first."""
+    return sorted(captions, key=lambda caption: -caption.score)[:most]
 
 
 def fill(found: Sequence[FoundCaptions], prompts: Sequence[Prompt], write: Write, method: str) -> None:

@@ -26,7 +26,7 @@ class CaptionOptions(BaseModel):
     ] = None
     count: Annotated[int, Field(ge=1, le=_MOST, description="Number of different captions.")] = 1
     best_of: Annotated[
-        int | None, Field(ge=1, le=_MOST, description="Captions to write, of which the likeliest are returned.")
+        int | None, Field(ge=1, le=_MOST, description="Captions to write, of which the best are returned.")
     ] = None
     start: Annotated[str, Field(max_length=500, description="Text that the captions begin with.")] = ""
     safe: Annotated[bool | None, Field(description="Whether profane words are refused while writing.")] = None
@@ -54,7 +54,7 @@ class CaptionOptions(BaseModel):
 
     def request(self, template: str, defaults: Generate) -> CaptionRequest:
         """Return the request for captions of a template."""
-        return CaptionRequest(template, self.settings(defaults), max(self.count, self.best_of or 0), model=self.model)
+        return CaptionRequest(template, self.settings(defaults), self.best_of, model=self.model)
 
 
 class CaptionBody(CaptionOptions):

@@ -38,7 +38,8 @@ class Captioning:
     """The model and its service, as routes use them. Created when the server starts."""
 
     def __init__(self, config: Config, watched: WatchedModel, metrics: Metrics) -> None:
-        self.watched, self.defaults = watched, config.generate
+        self.watched = watched
+        self.defaults = config.generate.model_copy(update={"best_of": config.serve.best_of})
         self._most = config.serve.captions_per_request
         self._service = CaptionService(config.serve, watched.writer, Observed(metrics.batch, metrics.wait))
         self._ready = ReadyCaptions(Path(config.generate.table), config.dataset)
@@ -90,7 +91,7 @@ class Captioning:
         Raises:
             Problem: 404 unknown template or model, 422 a field, 503 no model, full queue or deadline.
         """
-        if max(wanted.rows, wanted.best_of) > self._most:
+        if wanted.asked > self._most:
             field = "count" if wanted.settings.captions > self._most else "best_of"
             raise Problem(422, None, f"{field}: at most {self._most} captions a request", field)
         if wanted.model == READY or not self.has_model:

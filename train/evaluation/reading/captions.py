@@ -18,6 +18,7 @@ from memeloom.train.contract import CaptionWriter
 from memeloom.train.evaluation.overlap import normal
 from memeloom.train.evaluation.reading.sheet import ReadCaption
 from memeloom.train.generate import GeneratedCaption, NothingWritten, generate_captions
+from memeloom.train.ranking.ranker import open_ranker
 from memeloom.train.runtime import has_runtime, open_captioner
 
 
@@ -60,7 +61,7 @@ def model_captions(
     """
     if not has_runtime(folder):
         check_backend()
-    model = open_captioner(folder, progress)
+    model, ranker = open_captioner(folder, progress), open_ranker(folder)
     templates = {caption.template.id: caption.template for caption in people}
     wanted = Counter(caption.template.id for caption in people)
     written, refused = [], None
@@ -68,7 +69,7 @@ def model_captions(
         chosen = {**settings, "model": str(folder), "seed": config.evaluate.seed + at, "start": "", "image": None}
         called = config.model_copy(update={"generate": config.generate.model_copy(update=chosen)})
         try:
-            made = generate_captions(called, progress, model)
+            made = generate_captions(called, progress, model, ranker)
         except NothingWritten as error:
             refused = error
             continue

@@ -1,0 +1,117 @@
+"""The ranker of a model folder: which of several captions are best."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memeloom.train.decoding.draft import WrittenCaption
+from memeloom.train.model_folder import NotAModel
+from memeloom.train.ranking.coherence import Coherence
+from memeloom.train.ranking.counts import RunCounts
+from memeloom.train.ranking.linear import COLUMNS, Vector
+from memeloom.train.ranking.novelty import Novelty
+from memeloom.train.ranking.votes import vote_features
+from memeloom.train.ranking.words import Text, Words, hash_words
+from memeloom.train.runtime import read_extra
+
+RANKER: Final = "ranker.npz"
+_VERSION: Final = 1
+_VOTES, _VOTED, _VERSION_KEY = "votes", "voted", "version"
+# How much a standard deviation of votes counts beside one unit of log-odds; chosen by reading.
+VOTES_WEIGHT: Final = 0.3
+# How much a word costs, in log-odds: a model keeps the thread of a short caption. Chosen by reading.
+WORD_COST: Final = 0.15
+_SMALLEST: Final = 1e-9
+
+
+class Ranker:
+    """Ranks captions by votes, coherence, likelihood and novelty, as far as each was learned.
+
+    votes: weights (columns,), in standard deviations; None if the dataset has no votes. coherence: None if the dataset
+    was too small to learn it; then likelihood and unseen words stand in for it. voted: training captions with votes.
+    """
+
+    def __init__(
+        self,
+        novelty: Novelty,
+        counts: RunCounts,
+        votes: NDArray[np.floating] | None = None,
+        coherence: Coherence | None = None,
+        voted: int = 0,
+    ) -> None:
+        self.voted = voted
+        self._novelty, self._counts, self._votes, self._coherence = novelty, counts, votes, coherence
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> "Ranker":
+        """Return the ranker in `arrays`. Raises KeyError, ValueError, TypeError."""
+        if int(arrays[_VERSION_KEY]) != _VERSION:
+            raise ValueError(f"version {int(arrays[_VERSION_KEY])}, expected {_VERSION}")
+        votes = arrays.get(_VOTES)
+        if votes is not None and votes.shape != (COLUMNS,):
+            raise ValueError("the weights of votes are not what they should be")
+        if any(array.dtype.kind == "f" and not np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("a weight is not a number")
+        counts = RunCounts.restored(arrays)
+        return cls(Novelty.restored(arrays), counts, votes, Coherence.restored(arrays, counts), int(arrays[_VOTED]))
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what `restored` needs."""
+        votes = {} if self._votes is None else {_VOTES: self._votes.astype(np.float16)}
+        learned = {} if self._coherence is None else self._coherence.arrays
+        version = {_VERSION_KEY: np.array(_VERSION), _VOTED: np.array(self.voted)}
+        return {**version, **self._novelty.arrays, **self._counts.arrays, **votes, **learned}
+
+    @property
+    def knows_votes(self) -> bool:
+        """Return True if the dataset had votes to learn from."""
+        return self._votes is not None
+
+    def votes(self, words: Words) -> Vector:
+        """Return the votes that each caption promises, in standard deviations of captions; zeros without votes."""
+        return np.zeros(len(words)) if self._votes is None else vote_features(words).dot(self._votes)
+
+    def coherence(self, words: Words, likelihood: Vector) -> Vector:
+        """Return about the log-odds that each caption is of people. likelihood: logarithm, of a token, (captions,)."""
+        if self._coherence is not None:
+            return self._coherence.odds(words, likelihood)
+        return likelihood - self._counts.oddness(words)
+
+    def levels(self, texts: Sequence[Text]) -> NDArray[np.int64]:
+        """Return how near to training each caption is; see `Novelty.levels`."""
+        return self._novelty.levels(texts)
+
+    def order(self, captions: Sequence[WrittenCaption]) -> list[int]:
+        """Return the captions' places, best first; those that stand in training last."""
+        texts = texts_of_captions(captions)
+        words = hash_words(texts)
+        likelihood = np.log(np.maximum([caption.score for caption in captions], _SMALLEST))
+        value = self.coherence(words, likelihood) + VOTES_WEIGHT * self.votes(words)
+        value = value - WORD_COST * np.bincount(words.caption, words.real, len(captions))
+        return np.lexsort((-value, self.levels(texts))).tolist()
+
+
+def texts_of_captions(captions: Sequence[WrittenCaption]) -> list[Text]:
+    """Return what the ranker reads of captions."""
+    return [Text(caption.template.id, caption.texts) for caption in captions]
+
+
+def open_ranker(folder: Path) -> Ranker | None:
+    """Open the ranker of the model in `folder`, a model folder or an export; None if it has none.
+
+    Raises:
+        NotAModel: there is no model, or the ranker is missing or damaged.
+    """
+    arrays = read_extra(folder, RANKER)
+    if arrays is None:
+        return None
+    try:
+        return Ranker.restored(arrays)
+    except Exception as error:
+        # The file is untrusted, and NumPy may raise anything.
+        reason = str(error) or type(error).__name__
+        raise NotAModel(f"{folder / RANKER}: cannot be read ({reason}); fit it again with `memeloom rank`") from error
