@@ -163,7 +163,7 @@ bench-serve: setup  ## Load on the server: drawn memes, captions, overload; need
 bench-train: setup  ## causal and the conv net, 15 minutes each: make bench-train ARGS='--dataset data/dataset'
 	$(BIN)/python -m bench.train $(ARGS)
 
-bench-gpu: setup  ## The conv net and causal on one GPU, on JAX (ARGS=--small for any machine)
+bench-gpu: setup  ## Conv net, causal, transformer and hub on one GPU, on JAX (ARGS=--small anywhere)
 	PYTHON_BIN=$(BIN)/python bench/gpu.sh $(ARGS)
 
 # What the targets above rely on.
