@@ -2,10 +2,11 @@
 
     python -m bench.train --dataset data/dataset [--minutes 15] [--only causal] [-s train.causal.units=192]
 
-Both train on the same split and processors, one after the other, for the same time, after `ngram`, which takes what it
-needs; evaluation and the compiling first step are excluded. Each mark scores the same validation captions, the end all
-test captions. `causal` is twice as deep as the default: 15 minutes on two cores are then a little more than one epoch.
-The number of steps, which the schedule needs, is estimated from the speed of the first ones.
+Both train on the same split and processors, one after the other, for the same time, after PPMd
+(`train.evaluation.ppmd`) and `ngram`, which take what they need; evaluation and the compiling first step are excluded.
+Each mark scores the same validation captions, the end all test captions. `causal` is twice as deep as the default: 15
+minutes on two cores are then a little more than one epoch. The number of steps, which the schedule needs, is estimated
+from the speed of the first ones.
 """
 
 import argparse
@@ -31,6 +32,8 @@ from memeloom.train.backend import ACCELERATED, BACKEND
 from memeloom.train.checks import COUNTED
 from memeloom.train.contract import Captioner, hyperparameters, open_kind
 from memeloom.train.corpus import Captions, Dataset, open_dataset, read_captions
+from memeloom.train.evaluation.held_out import read_held_out
+from memeloom.train.evaluation.ppmd import NAME, score_ppmd
 from memeloom.train.fitting.batches import Feed
 from memeloom.train.fitting.devices import open_devices
 from memeloom.train.fitting.loop import TrainingLoop
@@ -42,17 +45,21 @@ _READ = 200_000
 _GOALS = {120.0: 0.6055, 900.0: 0.655}
 _MARKS = (15, 30, 60, 90, 120, 180, 300, 450, 600, 750, 900)
 _PROBE_SECONDS = 12
+_PPMD = "ppmd"
 _KINDS: tuple[KindName, ...] = ("ngram", "causal", "convnet")
 
 
 class Mark(NamedTuple):
-    """The scores of a model after some training. waiting: share of time spent waiting for batches."""
+    """The scores of a model after some training.
+
+    accuracy: None for PPMd, which does not tell its first choices. waiting: share of time spent waiting for batches.
+    """
 
     kind: str
     seconds: float
     steps: int
     units: int
-    accuracy: float
+    accuracy: float | None
     bits: float
     waiting: float
 
@@ -62,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", type=Path, required=True, help="a dataset of `memeloom build-dataset`")
     parser.add_argument("--minutes", type=float, default=15)
-    parser.add_argument("--only", choices=_KINDS, nargs="+", default=_KINDS)
+    parser.add_argument("--only", choices=(_PPMD, *_KINDS), nargs="+", default=(_PPMD, *_KINDS))
     parser.add_argument("--captions", type=int, default=1000, help="validation captions judged at each mark")
     parser.add_argument("--csv", type=Path, help="the marks as a table")
     parser.add_argument("--plot", type=Path, help="an SVG of accuracy over time")
@@ -88,8 +95,12 @@ def main() -> None:
         table.add_column(column, justify="left" if column in ("model", "goal") else "right")
     marks: list[Mark] = []
     for kind in options.only:
-        settings = load_config(None, [f"train.model={kind}", *NETWORK, *options.set], {}).train
-        if kind in COUNTED:
+        found: Iterator[Mark]
+        if kind == _PPMD:
+            found = _compressed(options.dataset, dataset)
+        elif (
+            settings := load_config(None, [f"train.model={kind}", *NETWORK, *options.set], {}).train
+        ).model in COUNTED:
             found = _counted(settings, dataset, test, options.captions)
         else:
             found = _trained(settings, dataset, test, options.minutes * 60, options.captions)
@@ -104,6 +115,12 @@ def main() -> None:
             csv.writer(stream).writerows([Mark._fields, *marks])
     if options.plot:
         options.plot.write_text(picture([_plot(marks, options.only)]))
+
+
+def _compressed(folder: Path, dataset: Dataset) -> Iterator[Mark]:
+    scores, seconds = score_ppmd(read_held_out(folder, "test", None, seed=1), lambda _: None)
+    bits = scores.nats.sum() / scores.characters.sum() / math.log(2)
+    yield Mark(f"{NAME}, test", seconds, 1, dataset.train.examples, None, float(bits), 0.0)
 
 
 def _counted(settings: Train, dataset: Dataset, test: Captions, captions: int) -> Iterator[Mark]:
@@ -172,10 +189,10 @@ def _judge(model: Captioner, captions: Captions, count: int) -> tuple[float, flo
 
 def _row(mark: Mark) -> Sequence[str]:
     goals = [(limit, goal) for limit, goal in _GOALS.items() if mark.kind == "causal" and mark.seconds <= limit * 1.05]
-    reached = "; ".join(f"≥ {goal} by {limit:.0f} s" for limit, goal in goals if mark.accuracy >= goal)
+    reached = "; ".join(f"≥ {goal} by {limit:.0f} s" for limit, goal in goals if (mark.accuracy or 0) >= goal)
     return (
         mark.kind, f"{mark.seconds:.0f}", f"{mark.steps:,}", f"{mark.units:,}", f"{mark.units / mark.seconds:,.0f}",
-        f"{mark.accuracy:.4f}", f"{mark.bits:.3f}", f"{mark.waiting:.1%}", reached,
+        "–" if mark.accuracy is None else f"{mark.accuracy:.4f}", f"{mark.bits:.3f}", f"{mark.waiting:.1%}", reached,
     )  # fmt: skip
 
 
@@ -183,7 +200,9 @@ def _plot(marks: Sequence[Mark], kinds: Sequence[str]) -> Plot:
     return Plot(
         title="Accuracy on held-out captions",
         series=[
-            Series(kind, [(mark.seconds / 60, mark.accuracy) for mark in marks if mark.kind == kind]) for kind in kinds
+            Series(kind, [(mark.seconds / 60, mark.accuracy or 0.0) for mark in marks if mark.kind == kind])
+            for kind in kinds
+            if kind != _PPMD
         ],
         x_label="minutes of training",
         y_format=short_percent,

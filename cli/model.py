@@ -152,8 +152,8 @@ def write_captions(config: Config, *, as_json: bool = False) -> Sequence[Generat
     cls=Command,
     argument="evaluate.models",
     settings=(
-        "evaluate.dataset", "evaluate.split", "evaluate.captions", "evaluate.written", "evaluate.read_captions",
-        "evaluate.output", "evaluate.leaderboard",
+        "evaluate.dataset", "evaluate.split", "evaluate.captions", "evaluate.written", "evaluate.baselines",
+        "evaluate.read_captions", "evaluate.output", "evaluate.leaderboard",
     ),
 )  # fmt: skip
 @click.option("--read", is_flag=True, help="Write a page of captions of people and MODELS, mixed, to be rated blind.")
@@ -271,6 +271,7 @@ def _show_scores(path: Path) -> None:
     table = new_table("fewest bits per character first", "model", "kind", *numbers, "per", numbers=numbers)
     for model in json.loads(path.read_text(encoding="utf-8"))["models"]:
         found = model["likelihood"]
-        bits, accuracy = found["bits_per_character"]["value"], found["accuracy"]["value"]
-        add_row(table, model["name"], model["kind"], f"{bits:.3f}", f"{100 * accuracy:.1f} %", model["unit"])
+        bits, accuracy = found["bits_per_character"]["value"], found["accuracy"]
+        right = "–" if accuracy is None else f"{100 * accuracy['value']:.1f} %"
+        add_row(table, model["name"], model["kind"], f"{bits:.3f}", right, model["unit"])
     console().print(table)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Options whose name is not the last part of their setting's.
 _NAMES = {
     "engine.kind": ("--engine",),
+    "evaluate.baselines": ("--baseline",),
     "generate.captions": ("-n", "--captions", "--count"),
 }
 _MOST_SUGGESTED = 3

@@ -8,6 +8,7 @@ from memeloom.configs.errors import MemeloomError
 # For each extra: what needs it, and the modules that it installs.
 _EXTRAS = MappingProxyType(
     {
+        "baseline": ("evaluate.baselines", ("pyppmd",)),
         "crawl": (
             "crawling",
             ("scrapy", "twisted", "parsel", "w3lib", "aiohttp", "selenium", "redis", "urllib3", "cv2", "PIL"),

@@ -284,6 +284,7 @@ class Generate(Section):
 
 class Evaluate(Section):
     models: tuple[Folder, ...]
+    baselines: tuple[Literal["ppmd"], ...]
     dataset: Folder
     split: Literal["validation", "test"]
     captions: Positive | None

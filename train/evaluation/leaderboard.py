@@ -67,9 +67,9 @@ def _rows(results: Results) -> Iterator[tuple[str, ...]]:
         cells = (
             model.name,
             model.kind,
-            f"{model.parameters:,}",
+            "–" if model.parameters is None else f"{model.parameters:,}",
             f"{found.bits_per_character.value:.4f}",
-            f"{100 * found.accuracy.value:.2f} %",
+            "–" if found.accuracy is None else f"{100 * found.accuracy.value:.2f} %",
             f"{model.unit}s",
             f"{found.perplexity_per_character:.3f}",
             "–" if trained.seconds is None else duration(trained.seconds),

@@ -30,14 +30,15 @@ class ModelScores:
     """The scores of a model for each caption; all arrays are (captions,).
 
     nats: minus the natural logarithm of the likelihood, unknown characters spelled.
-    tokens: number of tokens to predict, unknown characters included. right: first choices that were right.
+    tokens: number of tokens to predict, unknown characters included. right: first choices that were right; None if the
+    model does not tell them.
     characters: the length, separators and unknown characters included. templates: row in the dataset.
     unknown: unknown characters in all captions. seconds: how long scoring took.
     """
 
     nats: NDArray[np.float64]
     tokens: NDArray[np.int64]
-    right: NDArray[np.int64]
+    right: NDArray[np.int64] | None
     characters: NDArray[np.int64]
     templates: NDArray[np.int32]
     unknown: int
@@ -55,11 +56,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class TemplateMetrics:
-    """The figures of the captions on one template."""
+    """The figures of the captions on one template; accuracy is None if first choices are not known."""
 
     name: str
     captions: int
-    accuracy: float
+    accuracy: float | None
     bits_per_character: float
 
 
@@ -67,17 +68,17 @@ class TemplateMetrics:
 class Likelihood:
     """The figures of a model.
 
-    accuracy: share of tokens that were its first choice. loss_per_token: natural. best, worst: templates with the
-    fewest and the most bits per character, most extreme first. behind_best: difference in bits per character to the
-    best model of the report, over the same samples of captions; None for that one. perplexity_…: infinite where a float
-    overflows.
+    accuracy: share of tokens that were its first choice; None if it does not tell them. loss_per_token: natural. best,
+    worst: templates with the fewest and the most bits per character, most extreme first. behind_best: difference in
+    bits per character to the best model of the report, over the same samples of captions; None for that one.
+    perplexity_…: infinite where a float overflows.
     """
 
     captions: int
     characters: int
     unknown_characters: int
     tokens: int
-    accuracy: Interval
+    accuracy: Interval | None
     bits_per_character: Interval
     behind_best: Interval | None
     loss_per_token: float
@@ -111,6 +112,9 @@ def summarize(scores: ModelScores, best: ModelScores, held: HeldOut, seed: int) 
     nats, tokens, characters = scores.nats.sum(), scores.tokens.sum(), scores.characters.sum()
     sums = _resampled(scores, seed)
     bits = sums[:, 0] / sums[:, 3] / math.log(2)
+    right = None
+    if scores.right is not None:
+        right = _interval(float(scores.right.sum() / tokens), sums[:, 2] / sums[:, 1])
     behind = None
     if best is not scores:
         others = _resampled(best, seed)
@@ -121,7 +125,7 @@ def summarize(scores: ModelScores, best: ModelScores, held: HeldOut, seed: int) 
         characters=int(characters),
         unknown_characters=scores.unknown,
         tokens=int(tokens),
-        accuracy=_interval(float(scores.right.sum() / tokens), sums[:, 2] / sums[:, 1]),
+        accuracy=right,
         bits_per_character=_interval(_bits(scores), bits),
         behind_best=behind,
         loss_per_token=float(nats / tokens),
@@ -167,7 +171,7 @@ def _resampled(scores: ModelScores, seed: int) -> NDArray[np.float64]:
 
     Equal seeds draw equal captions, so that two models can be compared draw by draw.
     """
-    columns = np.stack([scores.nats, scores.tokens, scores.right, scores.characters], axis=1)
+    columns = np.stack([scores.nats, scores.tokens, _right(scores), scores.characters], axis=1)
     rng = np.random.default_rng(seed)
     count = len(columns)
     return np.stack([columns[rng.integers(0, count, count)].sum(axis=0) for _ in range(_RESAMPLES)])
@@ -179,17 +183,26 @@ def _interval(value: float, resampled: NDArray[np.float64]) -> Interval:
     return Interval(value, float(low), float(high))
 
 
+def _right(scores: ModelScores) -> NDArray[np.int64]:
+    return np.zeros_like(scores.tokens) if scores.right is None else scores.right
+
+
 def _by_template(scores: ModelScores, held: HeldOut) -> tuple[TemplateMetrics, ...]:
     count = len(held.templates)
     captions = np.bincount(scores.templates, minlength=count)
     nats, characters, tokens, right = (
         np.bincount(scores.templates, values.astype(np.float64), minlength=count)
-        for values in (scores.nats, scores.characters, scores.tokens, scores.right)
+        for values in (scores.nats, scores.characters, scores.tokens, _right(scores))
     )
     rows = np.flatnonzero(captions >= min(_MIN_CAPTIONS, captions.max()))
     bits = nats[rows] / characters[rows] / math.log(2)
     order = np.argsort(bits, kind="stable")
     return tuple(
-        TemplateMetrics(held.templates[row].name, int(captions[row]), float(right[row] / tokens[row]), float(each))
+        TemplateMetrics(
+            held.templates[row].name,
+            int(captions[row]),
+            None if scores.right is None else float(right[row] / tokens[row]),
+            float(each),
+        )
         for row, each in zip(rows[order], bits[order], strict=True)
     )

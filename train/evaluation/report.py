@@ -88,7 +88,7 @@ def _tiles(results: Results) -> list[tuple[str, str, str]]:
     name = best.name if len(results.models) > 1 else ""
     return [
         ("Bits per character", f"{best.likelihood.bits_per_character.value:.3f}", name),
-        (f"Next {best.unit}", percent(best.likelihood.accuracy.value), name),
+        (f"Next {best.unit}", _percent(best.likelihood.accuracy and best.likelihood.accuracy.value), name),
         ("Captions", number(results.captions), f"of the {results.split} split"),
         ("Characters", number(results.characters), ""),
         ("Templates", number(results.templates), ""),
@@ -105,7 +105,7 @@ def _likelihood(results: Results) -> _Table:
             model.name,
             _interval(found.bits_per_character),
             "" if found.behind_best is None else _interval(found.behind_best),
-            f"{100 * accuracy.value:.2f} % ({100 * accuracy.low:.2f}–{100 * accuracy.high:.2f})",
+            "" if accuracy is None else _accuracy(accuracy),
             model.unit,
             f"{found.perplexity_per_character:.3f}",
             f"{found.perplexity_per_token:,.3f}",
@@ -172,12 +172,12 @@ def _models(results: Results) -> _Table:
         (
             model.name,
             model.kind,
-            number(model.parameters),
+            "" if model.parameters is None else number(model.parameters),
             "" if model.trained.seconds is None else f"{model.trained.seconds:,.0f} s",
             model.trained.on,
             model.trained.commit or "",
             f"{model.likelihood.captions / model.likelihood.seconds:,.0f}",
-            model.folder,
+            model.folder or "",
         )
         for model in results.models
     ]
@@ -186,7 +186,7 @@ def _models(results: Results) -> _Table:
 
 def _templates(templates: Sequence[TemplateMetrics]) -> list[tuple[str, ...]]:
     return [
-        (each.name, number(each.captions), f"{each.bits_per_character:.3f}", percent(each.accuracy))
+        (each.name, number(each.captions), f"{each.bits_per_character:.3f}", _percent(each.accuracy))
         for each in templates
     ]
 
@@ -215,6 +215,7 @@ def _plot(results: Results, title: str, share: Callable[[CaptionSetMetrics], flo
         series=[
             Series(model.name, [(at, share(found)) for at, found in sorted(model.sweep.items())])
             for model in results.models
+            if model.sweep
         ],
         x_label="temperature",
         x_range=(temperatures[0] - margin, temperatures[-1] + margin),
@@ -232,9 +233,19 @@ def _samples(results: Results) -> list[tuple[str, CaptionSetMetrics, bool]]:
         return []
     found = [("people", results.real, True)]
     for model in results.models:
+        if not model.sweep:
+            continue
         middle = sorted(model.sweep)[len(model.sweep) // 2]
         found += [(f"{model.name}, temperature {at:g}", each, at == middle) for at, each in model.sweep.items()]
     return found
+
+
+def _accuracy(each: Interval) -> str:
+    return f"{100 * each.value:.2f} % ({100 * each.low:.2f}–{100 * each.high:.2f})"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else percent(share)
 
 
 def _interval(each: Interval) -> str:

@@ -36,14 +36,15 @@ class TrainingRecord:
 class ModelResult:
     """The results of a model.
 
-    name: of its folder. unit: what its tokens are. sweep: figures of what it writes, by temperature.
+    name: of its folder, or of a baseline, which has neither folder nor parameters. unit: what its tokens are. sweep:
+    figures of what it writes, by temperature.
     """
 
     name: str
-    folder: str
+    folder: str | None
     kind: str
     unit: str
-    parameters: int
+    parameters: int | None
     trained: TrainingRecord
     likelihood: Likelihood
     sweep: Mapping[float, CaptionSetMetrics]

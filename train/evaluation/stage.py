@@ -21,6 +21,7 @@ from memeloom.train.contract import Captioner, count_parameters
 from memeloom.train.evaluation.held_out import HeldOut, check_held_out, read_held_out
 from memeloom.train.evaluation.leaderboard import add_to_leaderboard, check_leaderboard
 from memeloom.train.evaluation.likelihood import ModelScores, best_of, score_held_out, summarize
+from memeloom.train.evaluation.ppmd import NAME, check_ppmd, score_ppmd
 from memeloom.train.evaluation.report import PAGE, TEXT, render_page, render_text
 from memeloom.train.evaluation.results import ModelResult, Results, TrainingRecord
 from memeloom.train.evaluation.sweep import (
@@ -39,14 +40,14 @@ METRICS = "metrics.json"
 class _ModelOutput:
     """What a model gave: the scores of the captions, and a caption set per temperature. The model itself is released.
 
-    trained: how its weights were trained.
+    folder, parameters: None for a baseline. trained: how its weights were trained.
     """
 
     name: str
-    folder: Path
+    folder: Path | None
     kind: str
     unit: str
-    parameters: int
+    parameters: int | None
     scores: ModelScores
     caption_sets: Mapping[float, CaptionSet]
     trained: TrainingRecord
@@ -78,6 +79,8 @@ def evaluate_models(config: Config, progress: Progress = SILENT) -> Summary:
         _evaluate(config, folder, name, held, real, progress)
         for folder, name in zip(folders, folder_names(folders), strict=True)
     ]
+    if settings.baselines:
+        outputs.append(_ppmd(held, progress))
     seconds["judge"] = sum(each.scores.seconds for each in outputs)
     seconds["write"] = sum(written.seconds for each in outputs for written in each.caption_sets.values())
     compared = time.perf_counter()
@@ -93,7 +96,7 @@ def evaluate_models(config: Config, progress: Progress = SILENT) -> Summary:
             "characters": results.characters * len(outputs),
             "captions written": sum(len(made.captions) for each in outputs for made in each.caption_sets.values()),
             "bits per character": round(best.bits_per_character.value, 4),
-            "accuracy": round(best.accuracy.value, 4),
+            **({"accuracy": round(best.accuracy.value, 4)} if best.accuracy else {}),
         },
         outputs=files,
         seconds={**seconds, "total": time.perf_counter() - started},
@@ -101,7 +104,9 @@ def evaluate_models(config: Config, progress: Progress = SILENT) -> Summary:
 
 
 def _check(settings: Evaluate, folders: Sequence[Path]) -> None:
-    if not folders:
+    if settings.baselines:
+        check_ppmd()
+    elif not folders:
         raise MemeloomError("no models to evaluate: name their folders, or set evaluate.models")
     if settings.leaderboard is not None:
         check_leaderboard(Path(settings.leaderboard))
@@ -132,6 +137,14 @@ def _evaluate(
     return _ModelOutput(name, folder, model.kind, model.unit, parameters, scores, caption_sets, trained)
 
 
+def _ppmd(held: HeldOut, progress: Progress) -> _ModelOutput:
+    progress.start(f"score {NAME}", len(held.captions), "captions")
+    scores, seconds = score_ppmd(held, progress.advance)
+    progress.finish()
+    trained = TrainingRecord(seconds, "CPU", "pyppmd", held.manifest.digest, commit())
+    return _ModelOutput(NAME, None, "ppmd", "character", None, scores, {}, trained)
+
+
 def _measured(
     held: HeldOut, real: CaptionSet, outputs: Sequence[_ModelOutput], progress: Progress
 ) -> Iterator[CaptionSetMetrics]:
@@ -154,7 +167,7 @@ def _results(
     models = [
         ModelResult(
             name=each.name,
-            folder=str(each.folder),
+            folder=each.folder and str(each.folder),
             kind=each.kind,
             unit=each.unit,
             parameters=each.parameters,
