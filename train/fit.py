@@ -1,7 +1,7 @@
 """The stage that trains a captioning model of any kind."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -83,7 +83,7 @@ def _with_ranker(summary: Summary, config: Config, progress: Progress) -> Summar
 
     if not config.train.ranker:
         return summary
-    counts = ranker_counts(Path(config.train.output))
+    counts: Mapping[str, int | float] = ranker_counts(Path(config.train.output))
     seconds = 0.0
     if not counts:
         ranked = add_ranker(config, progress)

@@ -7,6 +7,7 @@ from typing import Any
 
 from memeloom.dataset.schema import Split
 from memeloom.train.evaluation.likelihood import Likelihood
+from memeloom.train.evaluation.ranking import RankerAccuracy
 from memeloom.train.evaluation.sweep import CaptionSetMetrics
 
 _VERSION = 1
@@ -37,7 +38,8 @@ class ModelResult:
     """The results of a model.
 
     name: of its folder, or of a baseline, which has neither folder nor parameters. unit: what its tokens are. sweep:
-    figures of what it writes, by temperature.
+    figures of what it writes, by temperature. ranker: accuracy of its ranker; None if it has none that knows votes, or
+    the held-out captions have none.
     """
 
     name: str
@@ -48,6 +50,7 @@ class ModelResult:
     trained: TrainingRecord
     likelihood: Likelihood
     sweep: Mapping[float, CaptionSetMetrics]
+    ranker: RankerAccuracy | None = None
 
 
 @dataclass(frozen=True, slots=True)

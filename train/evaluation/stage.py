@@ -22,6 +22,7 @@ from memeloom.train.evaluation.held_out import HeldOut, check_held_out, read_hel
 from memeloom.train.evaluation.leaderboard import add_to_leaderboard, check_leaderboard
 from memeloom.train.evaluation.likelihood import ModelScores, best_of, score_held_out, summarize
 from memeloom.train.evaluation.ppmd import NAME, check_ppmd, score_ppmd
+from memeloom.train.evaluation.ranking import RankerAccuracy, VotedPairs
 from memeloom.train.evaluation.report import PAGE, TEXT, render_page, render_text
 from memeloom.train.evaluation.results import ModelResult, Results, TrainingRecord
 from memeloom.train.evaluation.sweep import (
@@ -32,6 +33,7 @@ from memeloom.train.evaluation.sweep import (
     sampled_captions,
 )
 from memeloom.train.model_folder import load_model, read_card
+from memeloom.train.ranking.ranker import Ranker, open_ranker
 
 METRICS = "metrics.json"
 
@@ -51,6 +53,7 @@ class _ModelOutput:
     scores: ModelScores
     caption_sets: Mapping[float, CaptionSet]
     trained: TrainingRecord
+    ranker: RankerAccuracy | None
 
 
 def evaluate_models(config: Config, progress: Progress = SILENT) -> Summary:
@@ -74,9 +77,10 @@ def evaluate_models(config: Config, progress: Progress = SILENT) -> Summary:
     _check(settings, folders)
     held = read_held_out(Path(settings.dataset), settings.split, settings.captions, settings.seed)
     real = real_captions(held, settings.written, settings.seed)
+    voted = VotedPairs.read(held.folder, held.manifest, held.split, settings.seed)
     seconds = {"read": time.perf_counter() - started}
     outputs = [
-        _evaluate(config, folder, name, held, real, progress)
+        _evaluate(config, folder, name, held, real, voted, progress)
         for folder, name in zip(folders, folder_names(folders), strict=True)
     ]
     if settings.baselines:
@@ -116,10 +120,16 @@ def _check(settings: Evaluate, folders: Sequence[Path]) -> None:
 
 
 def _evaluate(
-    config: Config, folder: Path, name: str, held: HeldOut, real: CaptionSet, progress: Progress
+    config: Config,
+    folder: Path,
+    name: str,
+    held: HeldOut,
+    real: CaptionSet,
+    voted: VotedPairs,
+    progress: Progress,
 ) -> _ModelOutput:
     settings = config.evaluate
-    model, trained = _loaded(folder, progress)
+    model, trained, ranker = _loaded(folder, progress)
     progress.start(f"score {name}", len(held.captions), "captions")
     scores = score_held_out(model, held, progress.advance)
     progress.finish()
@@ -134,7 +144,9 @@ def _evaluate(
             progress.advance(len(real.captions))
         progress.finish()
     parameters = count_parameters(model)
-    return _ModelOutput(name, folder, model.kind, model.unit, parameters, scores, caption_sets, trained)
+    return _ModelOutput(
+        name, folder, model.kind, model.unit, parameters, scores, caption_sets, trained, voted.accuracy(ranker)
+    )
 
 
 def _ppmd(held: HeldOut, progress: Progress) -> _ModelOutput:
@@ -142,7 +154,7 @@ def _ppmd(held: HeldOut, progress: Progress) -> _ModelOutput:
     scores, seconds = score_ppmd(held, progress.advance)
     progress.finish()
     trained = TrainingRecord(seconds, "CPU", "pyppmd", held.manifest.digest, commit())
-    return _ModelOutput(NAME, None, "ppmd", "character", None, scores, {}, trained)
+    return _ModelOutput(NAME, None, "ppmd", "character", None, scores, {}, trained, ranker=None)
 
 
 def _measured(
@@ -174,6 +186,7 @@ def _results(
             trained=each.trained,
             likelihood=summarize(each.scores, best, held, settings.seed),
             sweep=dict(zip(each.caption_sets, islice(measured, len(each.caption_sets)), strict=True)),
+            ranker=each.ranker,
         )
         for each in outputs
     ]
@@ -209,13 +222,13 @@ def folder_names(folders: Sequence[Path]) -> list[str]:
     return [folder.resolve().name if last[folder.resolve().name] == 1 else str(folder) for folder in folders]
 
 
-def _loaded(folder: Path, progress: Progress) -> tuple[Captioner, TrainingRecord]:
-    """Load model and metrics from `folder`; a running training may replace them meanwhile, which is an error."""
+def _loaded(folder: Path, progress: Progress) -> tuple[Captioner, TrainingRecord, Ranker | None]:
+    """Load model, metrics and ranker of `folder`; a running training may replace them meanwhile, which is an error."""
     card = read_card(folder)
-    model, trained = load_model(folder, progress), _training_record(folder)
+    model, trained, ranker = load_model(folder, progress), _training_record(folder), open_ranker(folder)
     if read_card(folder) != card:
         raise MemeloomError(f"{folder}: another model was written there while it was read; evaluate again")
-    return model, trained
+    return model, trained, ranker
 
 
 def _training_record(folder: Path) -> TrainingRecord:

@@ -60,7 +60,8 @@ def balance(people: Words, written: Words) -> Vector:
     size = max(one.max(), other.max()) + 1
     share = np.bincount(one, minlength=size) / len(one)
     weight: Vector = (share / np.maximum(np.bincount(other, minlength=size), 1))[other]
-    return weight / max(weight.sum(), 1e-9)
+    weight /= max(weight.sum(), 1e-9)
+    return weight
 
 
 def _lengths(words: Words) -> NDArray[np.int64]:

@@ -92,7 +92,8 @@ class Ranker:
         likelihood = np.log(np.maximum([caption.score for caption in captions], _SMALLEST))
         value = self.coherence(words, likelihood) + VOTES_WEIGHT * self.votes(words)
         value = value - WORD_COST * np.bincount(words.caption, words.real, len(captions))
-        return np.lexsort((-value, self.levels(texts))).tolist()
+        order: list[int] = np.lexsort((-value, self.levels(texts))).tolist()
+        return order
 
 
 def texts_of_captions(captions: Sequence[WrittenCaption]) -> list[Text]:

@@ -92,9 +92,10 @@ def hash_text(text: str) -> int:
 
 def combined(first: Hashes, second: Hashes) -> Hashes:
     """Return the hash of each pair."""
-    mixed = (first ^ (first >> _TURN)) * _MIX + second * _FACTOR
+    mixed: Hashes = (first ^ (first >> _TURN)) * _MIX + second * _FACTOR
     mixed = (mixed ^ (mixed >> _TURN_2)) * _MIX_2
-    return mixed ^ (mixed >> _TURN)
+    mixed ^= mixed >> _TURN
+    return mixed
 
 
 class Runs(NamedTuple):

@@ -35,8 +35,8 @@ def test_logistic_regression_separates_what_can_be_separated() -> None:
 def test_runs_and_pairs_stay_within_captions() -> None:
     together = hash_words([Text("doge", ("a b", "c", "")), Text("doge", ("a", "b")), Text("doge", ("",))])
     alone = hash_words([Text("doge", ("a", "b"))])
-    for of in (lambda words: runs(words, 3), lambda words: pairs(words, 2), lambda words: runs(words, 2)):
-        found = of(together)
-        assert found.hashes[found.caption == 1].tolist() == of(alone).hashes.tolist()
+    for find, size in ((runs, 2), (runs, 3), (pairs, 2)):
+        found = find(together, size)
+        assert found.hashes[found.caption == 1].tolist() == find(alone, size).hashes.tolist()
     assert np.bincount(together.caption).tolist() == [6, 5, 2]
     assert together.boxes.tolist() == [2, 2, 0]

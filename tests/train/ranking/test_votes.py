@@ -16,7 +16,7 @@ def promised(records: list[DatasetRecord], *captions: str) -> list[float]:
     weights = fit_votes(hash_words(texts_of_records(records)), Popularity.of(records))
     assert weights is not None
     words = hash_words([Text("doge", (caption,)) for caption in captions])
-    return vote_features(words).dot(weights).tolist()
+    return [float(votes) for votes in vote_features(words).dot(weights)]
 
 
 def cake_is_liked(words: list[str], rng: random.Random) -> tuple[int, int, int]:
@@ -55,8 +55,8 @@ def test_the_number_in_an_id_stands_for_an_unknown_time() -> None:
 
 
 def test_nothing_is_learned_without_votes_or_from_equal_ones() -> None:
-    for votes in (None, 3):
-        records = planted_records(300, lambda _words, _rng, votes=votes: (votes, None, None))
+    none = planted_records(300, lambda _words, _rng: (None, None, None))
+    for records in (none, [each._replace(score=3) for each in none]):
         assert fit_votes(hash_words(texts_of_records(records)), Popularity.of(records)) is None
 
 
