@@ -12,6 +12,10 @@ from memeloom.serve.captions.errors import CaptionsRefused, NoCaption, UnknownMo
 from memeloom.serve.captions.request import CaptionRequest
 from memeloom.serve.captions.served import ServedModel
 from memeloom.serve.captions.service import Result
+from memeloom.train.ranking.counts import RunCounts
+from memeloom.train.ranking.novelty import Novelty
+from memeloom.train.ranking.ranker import Ranker
+from memeloom.train.ranking.words import Text, hash_words
 from tests.serve.captions.conftest import WORDS, request
 from tests.train.writing_table import TableCaptioner
 
@@ -39,6 +43,22 @@ def test_best_of_returns_the_likeliest(config: Config, model: TableCaptioner) ->
     scores = [caption.score for caption in chosen]
     assert len(scores) == 2
     assert scores == sorted(scores, reverse=True)
+
+
+def test_a_model_with_a_ranker_writes_more_in_one_batch_and_the_ranker_chooses(config: Config) -> None:
+    model = TableCaptioner.drawn(WORDS, seed=3)
+    texts = [Text("61533", (words,)) for words in ("much so wow", "so very wow", "very much wow")]
+    ranker = Ranker(Novelty.of(texts), RunCounts.of(hash_words(texts)))
+    served = ServedModel.of(model, "1", config.dataset, ranker)
+    asked = replace(request(config, captions=2), best_of=None)
+    assert asked.settings.best_of > 1
+    (chosen,) = write_batch(served, [asked])
+    assert isinstance(chosen, list)
+    assert len(chosen) == 2
+    assert max(model.steps) == asked.rows == 2 * asked.settings.best_of
+    model.steps.clear()
+    write(config, model, asked)
+    assert max(model.steps) == 2
 
 
 @pytest.mark.parametrize("method", ["greedy", "threshold", "sample", "beam", "sampled-beam"])

@@ -11,6 +11,7 @@ import pytest
 
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import Manifest
+from memeloom.train.export import export_model
 from memeloom.train.fit import fit_ranker, train_model
 from memeloom.train.generate import generate_captions
 from memeloom.train.model_folder import NotAModel, add_content
@@ -18,6 +19,7 @@ from memeloom.train.ranking.linear import area_under_curve
 from memeloom.train.ranking.ranker import RANKER, Ranker, open_ranker
 from memeloom.train.ranking.words import Text, hash_words
 
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 _SUBJECTS, _VERBS = ("my cat", "the boss", "a friend", "your mom"), ("eats", "hides", "steals", "paints")
 _OBJECTS, _ENDS = ("the cake", "a lamp", "my homework", "the door"), ("at night", "in school", "again", "for free")
 
@@ -102,3 +104,15 @@ def test_a_damaged_ranker_is_an_error_of_one_line(trained: Config, tmp_path: Pat
     with pytest.raises(NotAModel, match=RANKER) as caught:
         generate_captions(generating(trained, model=str(folder)))
     assert "\n" not in str(caught.value)
+
+
+def test_an_export_keeps_the_ranker(trained_convnet: Config, model_copy: Path, tmp_path: Path) -> None:
+    fit_ranker(trained_convnet.model_copy(
+        update={"train": trained_convnet.train.model_copy(update={"output": str(model_copy)})}
+    ))  # fmt: skip
+    export_model(model_copy, tmp_path / "export", "keras")
+    exported, own = open_ranker(tmp_path / "export"), open_ranker(model_copy)
+    assert exported is not None
+    assert own is not None
+    texts = [Text("61533", ("memes", "all the"))]
+    assert exported.levels(texts).tolist() == own.levels(texts).tolist()
