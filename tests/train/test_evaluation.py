@@ -186,6 +186,7 @@ def test_confidence_intervals_have_the_expected_width(tmp_path: Path, data: Mani
         (found.bits_per_character, float(scores.nats.std()) / math.log(2)),
     ):
         half = 1.96 * deviation / math.sqrt(count)
+        assert interval is not None
         assert interval.low == pytest.approx(interval.value - half, abs=0.15 * half)
         assert interval.high == pytest.approx(interval.value + half, abs=0.15 * half)
 
@@ -341,9 +342,13 @@ def test_one_report_compares_kinds_of_models(tmp_path: Path, data: Manifest, toy
     for model in models:
         likelihood = model["likelihood"]
         assert (likelihood["characters"], likelihood["unknown_characters"]) == (len(said), unknown)
-        # Untrained, each guesses among all characters, and spells the unknown ones.
-        guessed = math.log2(data.characters) + unknown * math.log2(UNICODE_CHARACTERS) / len(said)
-        assert likelihood["bits_per_character"]["value"] == pytest.approx(guessed, abs=1)
+        # Untrained, one guesses among all characters, and both spell the unknown ones; the other has counted.
+        spelled = unknown * math.log2(UNICODE_CHARACTERS) / len(said)
+        bits = likelihood["bits_per_character"]["value"]
+        if model["kind"] == "convnet":
+            assert bits == pytest.approx(math.log2(data.characters) + spelled, abs=1)
+        else:
+            assert spelled < bits < math.log2(data.characters) + spelled
         assert [each["captions"] for each in model["sweep"]] == [6, 6]
 
 

@@ -88,10 +88,11 @@ def _section(title: str, content: _Table) -> list[str]:
 
 def _tiles(results: Results) -> list[tuple[str, str, str]]:
     best = results.models[0]
+    accuracy = best.likelihood.accuracy
     name = best.name if len(results.models) > 1 else ""
     return [
         ("Bits per character", f"{best.likelihood.bits_per_character.value:.3f}", name),
-        (f"Next {best.unit}", _percent(best.likelihood.accuracy and best.likelihood.accuracy.value), name),
+        (f"Next {best.unit}", _percent(None if accuracy is None else accuracy.value), name),
         ("Captions", number(results.captions), f"of the {results.split} split"),
         ("Characters", number(results.characters), ""),
         ("Templates", number(results.templates), ""),

@@ -179,7 +179,7 @@ def _results(
     models = [
         ModelResult(
             name=each.name,
-            folder=each.folder and str(each.folder),
+            folder=None if each.folder is None else str(each.folder),
             kind=each.kind,
             unit=each.unit,
             parameters=each.parameters,
