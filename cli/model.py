@@ -40,8 +40,8 @@ _METHODS = {
 @click.command(
     cls=Command,
     settings=(
-        "train.model", "train.dataset", "train.output", "train.steps", "train.restart", "train.patience",
-        "train.precision", "train.devices", "train.seed",
+        "train.model", "train.dataset", "train.output", "train.passes", "train.steps", "train.restart",
+        "train.patience", "train.precision", "train.devices", "train.seed",
     ),
 )  # fmt: skip
 @click.pass_obj

@@ -172,7 +172,12 @@ class Dataset(Section):
     images: Literal["none", "template", "meme", "inpainted"]
 
 
+Passes: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
 class Training(Section):
+    passes: Passes
+    patience: Positive | None
     batch: Positive
     learning_rate: Annotated[float, Field(gt=0)]
     schedule: Literal["constant", "cosine"]
@@ -246,7 +251,8 @@ class Train(Section):
     ngram: Ngram
     show_and_tell: ShowAndTell
     transformer: Transformer
-    steps: Positive
+    passes: Passes | None
+    steps: Positive | None
     steps_per_epoch: Positive
     validation_batches: Positive
     samples_per_epoch: Count

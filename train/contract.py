@@ -152,6 +152,7 @@ class TrainingTask:
     batch: returns the batch of a step, NumPy arrays of constant shapes that depend on the seed and step only.
     validation_batch: the same for validation; batches 0 … `validation_batches` - 1.
     unit, units_per_step: what progress counts, and how many a step has.
+    steps_per_pass: number of batches of one pass over the training captions.
     from_logits: True if the models return logits, else probabilities. Labels are integers.
     make_optimizer: takes a learning rate or a schedule.
     jit_compile: True if XLA speeds up the step on this device.
@@ -169,6 +170,7 @@ class TrainingTask:
     validation_batches: int
     unit: str
     units_per_step: int
+    steps_per_pass: int
     from_logits: bool
     make_optimizer: Callable[[Any], Any]
     jit_compile: bool
@@ -229,8 +231,16 @@ def count_parameters(model: Captioner) -> int:
 
 
 def hyperparameters(settings: Train) -> Training:
-    """Return the section of the kind that is trained, with the learning rate that follows from its depth."""
+    """Return the section of the kind that is trained, with the passes and patience of `train`, and what follows."""
     section: Training = getattr(settings, settings.model.replace("-", "_"))
+    chosen: dict[str, Any] = {
+        name: value for name in ("passes", "patience") if (value := getattr(settings, name)) is not None
+    }
     if isinstance(section, Transformer) and section.learning_rate is None:
-        return section.model_copy(update={"learning_rate": shape.learning_rate(section.depth)})
-    return section
+        chosen["learning_rate"] = shape.learning_rate(section.depth)
+    return section.model_copy(update=chosen)
+
+
+def planned_steps(settings: Train, hyperparameters: Training, task: TrainingTask) -> int:
+    """Return the number of steps of a training: `train.steps`, or those of its passes, at least one."""
+    return settings.steps or max(round(hyperparameters.passes * task.steps_per_pass), 1)

@@ -129,7 +129,7 @@ def test_written_settings_load_as_the_same_settings(tmp_path: Path) -> None:
         ("crawl: [1, 2]", r"mine\.yaml: crawl is a group of settings"),
         ("crawl: {max_memes: -5}", r"mine\.yaml: crawl\.max_memes: Input should be greater than 0"),
         ("crawl: {max_memes: many}", r"mine\.yaml: crawl\.max_memes: Input should be a valid integer"),
-        ("train: {steps: null}", r"mine\.yaml: train\.steps: Input should be a valid integer"),
+        ("train: {steps_per_epoch: null}", r"mine\.yaml: train\.steps_per_epoch: Input should be a valid integer"),
         ("a: [1, 2", r"mine\.yaml, line 1: not YAML"),
         ("just words", r"mine\.yaml: expected settings as `key: value`, found str"),
         ("store: {s3: {access_key: '${NOT_SET_ANYWHERE}'}}", r"store\.s3\.access_key: .*NOT_SET_ANYWHERE is not set"),

@@ -39,9 +39,11 @@ def numbered(step: int) -> Batch:
 
 
 def course(**changes: Any) -> Training:
-    return Training(
-        **{"batch": 1, "learning_rate": 0.1, "schedule": "constant", "warmup_steps": 0, "clip_norm": None} | changes
-    )
+    usual = {
+        "passes": 1, "patience": None, "batch": 1, "learning_rate": 0.1, "schedule": "constant", "warmup_steps": 0,
+        "clip_norm": None,
+    }  # fmt: skip
+    return Training(**usual | changes)
 
 
 def row(step: int, **changes: Any) -> dict[str, Any]:

@@ -17,9 +17,12 @@ import pytest
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import write_config
+from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config
 from memeloom.train.backend import keras
+from memeloom.train.contract import open_kind
 from memeloom.train.convnet.model import build_convnet
+from memeloom.train.corpus import open_dataset
 from memeloom.train.fit import train_model
 from memeloom.train.fitting.checkpoint import CHECKPOINT, save_checkpoint
 from memeloom.train.generate import generate_captions
@@ -91,6 +94,21 @@ def test_the_model_folder_is_complete_without_checkpoint_and_history(trained_con
     assert sorted(path.name for path in model_copy.iterdir()) == [
         "config.yaml", "convnet.keras", "metrics.json", "model.json", "templates.json", "vocabulary.json",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [("convnet", {}), ("causal", {}), ("transformer", {}), ("hub", {"hub__preset": "tiny", "hub__batch": 7})],
+)
+def test_a_pass_has_as_many_steps_as_the_training_captions_fill(
+    toy: Toy, tmp_path: Path, kind: str, changes: dict[str, Any]
+) -> None:
+    config = toy(tmp_path, model=kind, **changes)
+    dataset = open_dataset(tmp_path / "dataset")
+    task = open_kind(config.train.model).prepare(config.train, dataset, Progress())
+    units = len(dataset.train) if task.unit == "captions" else dataset.train.examples
+    assert task.steps_per_pass > 1
+    assert 0 <= abs(task.steps_per_pass * task.units_per_step - units) < max(task.units_per_step, task.steps_per_pass)
 
 
 @pytest.mark.usefixtures("xla")  # as in the process that is killed

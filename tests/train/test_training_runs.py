@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Config, Store
 from memeloom.dataset.remote.files import RemoteFiles, place_at
+from memeloom.train.corpus import open_dataset
 from memeloom.train.fit import Interrupted, locked, train_model
 from memeloom.train.fitting.checkpoint import CHECKPOINT
 from memeloom.train.model_folder import load_model
@@ -50,6 +52,16 @@ class InterruptedAt6(Counts):
             raise KeyboardInterrupt
 
 
+class Shown(Progress):
+    """Keeps the last measurements."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    def measure(self, **values: float) -> None:
+        self.values |= values
+
+
 def test_training_ends_after_patience_epochs_without_improvement(runs: Toy, tmp_path: Path, steps: Script) -> None:
     steps(lambda step: 1 + step)
     config = runs(tmp_path, steps=40, steps_per_epoch=2, patience=2)
@@ -58,8 +70,11 @@ def test_training_ends_after_patience_epochs_without_improvement(runs: Toy, tmp_
     assert history(config)[0]["samples"] == history(config)[0]["unseen"] == []
     assert json.loads((tmp_path / "model" / "metrics.json").read_text())["step"] == 2
     assert train_model(config).counts["steps"] == 0
-    train_model(runs(tmp_path, steps=40, steps_per_epoch=2, patience=3))
+    # The patience of the kind counts unless `train` has its own.
+    train_model(runs(tmp_path, steps=40, steps_per_epoch=2, patience=3, convnet__patience=1))
     assert len(history(config)) == 4
+    train_model(runs(tmp_path, steps=40, steps_per_epoch=2, convnet__patience=4))
+    assert len(history(config)) == 5
 
 
 def test_models_are_kept_every_few_epochs_and_samples_continue_validation_captions(toy: Toy, tmp_path: Path) -> None:
@@ -109,6 +124,27 @@ def test_a_complete_training_changes_no_file_and_resumes_when_steps_are_raised(r
     assert summary.counts["steps"] == 6
     assert progress.units == summary.counts["examples"] == 6 * 32
     assert [row["step"] for row in history(runs(tmp_path))] == [4, 8, 10]
+
+
+def test_a_training_takes_the_steps_of_its_passes(runs: Toy, tmp_path: Path) -> None:
+    half = runs(tmp_path, steps="null", convnet__passes=0.5, steps_per_epoch=1000)
+    summary = train_model(half)
+    whole = math.ceil(open_dataset(tmp_path / "dataset").train.examples / half.train.convnet.batch)
+    assert summary.counts["steps"] == round(whole / 2) > 4
+    assert summary.counts["passes"] == history(half)[-1]["passes"] == round(round(whole / 2) / whole, 2)
+    assert summary.outputs["mind"] == f"{summary.counts['passes']:.2f} of a pass: not all training captions were read"
+    # What `train` says outranks the kind's own, and a training with a constant learning rate goes on.
+    shown = Shown()
+    longer = runs(tmp_path, steps="null", passes=2, convnet__passes=0.5, steps_per_epoch=1000)
+    more = train_model(longer, shown)
+    assert more.counts["steps"] == 2 * whole - summary.counts["steps"]
+    assert more.counts["passes"] == shown.values["passes"] == 2
+    assert "mind" not in more.outputs
+
+
+def test_an_exact_number_of_steps_outranks_passes(runs: Toy, tmp_path: Path) -> None:
+    assert train_model(runs(tmp_path, steps=3, passes=9)).counts["steps"] == 3
+    assert train_model(runs(tmp_path / "less", steps="null", passes=0.0001)).counts["steps"] == 1
 
 
 def test_other_settings_in_the_folder_are_refused_without_restart(runs: Toy, tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
         validation_batches=min(settings.validation_batches, check.steps),
         unit="characters",
         units_per_step=learn.characters,
+        steps_per_pass=learn.steps,
         from_logits=True,
         make_optimizer=lambda rate: keras.optimizers.Adam(rate, beta_2=0.99),
         jit_compile=True,

@@ -85,6 +85,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
         validation_batches=min(settings.validation_batches, batches),
         unit="examples",
         units_per_step=own.batch,
+        steps_per_pass=-(-dataset.train.examples // own.batch),
         from_logits=False,
         make_optimizer=keras.optimizers.RMSprop,
         jit_compile=ACCELERATED,

@@ -66,7 +66,13 @@ def score_ppmd(held: HeldOut, done: Callable[[int], None]) -> tuple[ModelScores,
     done(len(grown) % _BATCH)
     lengths = held.captions.lengths
     scores = ModelScores(
-        np.asarray(grown * _NATS_IN_A_BYTE, np.float64), lengths, None, lengths, held.captions.templates, 0, time.perf_counter() - learned
+        np.asarray(grown * _NATS_IN_A_BYTE, np.float64),
+        lengths,
+        None,
+        lengths,
+        held.captions.templates,
+        0,
+        time.perf_counter() - learned,
     )
     return scores, learned - began
 

@@ -91,8 +91,14 @@ def _first_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> st
     return None
 
 
-def identity(settings: Train, hyperparameters: Training, dataset: Dataset, task: TrainingTask) -> dict[str, Any]:
-    """Return everything that determines the course of a training; other settings may change when it continues."""
+# How long a training goes on may change when it continues.
+_LENGTH: Final = frozenset({"passes", "patience"})
+
+
+def identity(
+    settings: Train, hyperparameters: Training, steps: int, dataset: Dataset, task: TrainingTask
+) -> dict[str, Any]:
+    """Return all that determines the course of a training of `steps` steps; other settings may change meanwhile."""
     from memeloom.train.backend import BACKEND
 
     model = task.captioner
@@ -106,12 +112,12 @@ def identity(settings: Train, hyperparameters: Training, dataset: Dataset, task:
         "backend": BACKEND,
         "precision": settings.precision,
         "seed": settings.seed,
-        **hyperparameters.model_dump(mode="json"),
+        **hyperparameters.model_dump(mode="json", exclude=set(_LENGTH)),
         **({"pictures": settings.pictures.model_dump(exclude={"vectors"})} if model.uses_pictures else {}),
         # Frozen weights, such as a picture encoder's: a file of the same name may hold others.
         **{name: _digest(variables) for name, variables in frozen.items()},
         # The cosine ends at the last step.
-        **({"steps": settings.steps} if hyperparameters.schedule == "cosine" else {}),
+        **({"steps": steps} if hyperparameters.schedule == "cosine" else {}),
         "dataset": [file.sha256 for file in dataset.manifest.files],
     }
 

@@ -3,15 +3,15 @@
 import math
 from typing import Any
 
-from memeloom.configs.schema import Train, Training
+from memeloom.configs.schema import Training
 from memeloom.train.backend import keras
 from memeloom.train.contract import TrainingTask
 
 
-def build_optimizer(task: TrainingTask, hyperparameters: Training, settings: Train) -> Any:
-    """Return the built optimizer of `task`, with loss scaling for float16."""
-    optimizer = task.make_optimizer(learning_rate(hyperparameters, settings.steps))
-    if settings.precision == "mixed_float16":
+def build_optimizer(task: TrainingTask, hyperparameters: Training, steps: int, precision: str) -> Any:
+    """Return the built optimizer of `task` for a training of `steps` steps, with loss scaling for float16."""
+    optimizer = task.make_optimizer(learning_rate(hyperparameters, steps))
+    if precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     optimizer.build(task.training_model.trainable_variables)
     return optimizer

@@ -15,7 +15,7 @@ from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config
 from memeloom.train.backend import BACKEND, keras
-from memeloom.train.contract import hyperparameters, open_kind
+from memeloom.train.contract import hyperparameters, open_kind, planned_steps
 from memeloom.train.corpus import open_dataset
 from memeloom.train.fit import Interrupted, settings_section
 from memeloom.train.fitting.batches import Feed
@@ -50,7 +50,8 @@ class Training:
         self._hyperparameters = hyperparameters(self._settings)
         with devices.scope():
             self._task = open_kind(self._settings.model).prepare(self._settings, self._dataset, progress)
-            optimizer = build_optimizer(self._task, self._hyperparameters, self._settings)
+            self._last_step = planned_steps(self._settings, self._hyperparameters, self._task)
+            optimizer = build_optimizer(self._task, self._hyperparameters, self._last_step, self._settings.precision)
         self._variables = trained_variables(self._task, optimizer)
         self._state = self._restored()
         self._first_step = self._state.step
@@ -58,6 +59,7 @@ class Training:
         self._samples = choose_samples(self._dataset, self._task.captioner, self._settings.samples_per_epoch)
         self._events: EventWriter | None = None
         self._compiled = False
+        self._done = self._first_step
 
     def run(self) -> Summary:
         """Train until all steps are done or patience runs out.
@@ -76,11 +78,11 @@ class Training:
 
     @property
     def _is_over(self) -> bool:
-        state, patience = self._state, self._settings.patience
-        return state.step >= self._settings.steps or (patience is not None and state.epochs_since_best >= patience)
+        state, patience = self._state, self._hyperparameters.patience
+        return state.step >= self._last_step or (patience is not None and state.epochs_since_best >= patience)
 
     def _restored(self) -> TrainingState:
-        wanted = identity(self._settings, self._hyperparameters, self._dataset, self._task)
+        wanted = identity(self._settings, self._hyperparameters, self._last_step, self._dataset, self._task)
         if not self._settings.restart:
             return restore_checkpoint(self._folder, self._variables, wanted)
         if self._devices.is_chief:
@@ -94,12 +96,12 @@ class Training:
             self._events = EventWriter(self._folder, state.history)
         # The first step compiles; a rate that includes it would be wrong.
         self._progress.start("compile", None, "steps")
-        with Feed(task.batch, state.step, settings.steps) as feed:
+        with Feed(task.batch, state.step, self._last_step) as feed:
             may_overflow = settings.precision == "mixed_float16"
             loop = TrainingLoop(self._steps, feed, self._devices, self._on_step, may_overflow=may_overflow)
             while not self._is_over:
                 epoch = state.step // settings.steps_per_epoch + 1
-                steps = range(state.step, min(epoch * settings.steps_per_epoch, settings.steps))
+                steps = range(state.step, min(epoch * settings.steps_per_epoch, self._last_step))
                 with self._explained(steps):
                     self._epoch(loop, steps)
         self._progress.finish()
@@ -107,10 +109,15 @@ class Training:
     def _on_step(self, loss: float, accuracy: float) -> None:
         if not self._compiled:
             self._compiled = True
-            left = self._settings.steps - self._state.step
+            left = self._last_step - self._state.step
             self._progress.start("train", left * self._task.units_per_step, self._task.unit)
         self._progress.advance(self._task.units_per_step)
-        self._progress.measure(loss=loss, accuracy=accuracy)
+        self._done += 1
+        self._progress.measure(passes=self._passes(self._done), loss=loss, accuracy=accuracy)
+
+    def _passes(self, steps: int) -> float:
+        """Return how often `steps` steps read the training captions."""
+        return round(steps / self._task.steps_per_pass, 2)
 
     @contextmanager
     def _explained(self, steps: range) -> Iterator[None]:
@@ -169,11 +176,12 @@ class Training:
         return {
             "epoch": len(self._state.history) + 1,
             "step": steps.stop,
+            "passes": self._passes(steps.stop),
             task.unit: steps.stop * task.units_per_step,
             "loss": result.loss,
             "accuracy": result.accuracy,
             **validated,
-            "learning_rate": rate_at(learning_rate(self._hyperparameters, settings.steps), steps.stop - 1),
+            "learning_rate": rate_at(learning_rate(self._hyperparameters, self._last_step), steps.stop - 1),
             "seconds": round(result.seconds, 3),
             f"{task.unit}_per_second": round(rate * task.units_per_step, 1),
             "waiting": round(result.waited / result.seconds, 4),
@@ -211,6 +219,7 @@ class Training:
             "train",
             counts={
                 "steps": steps,
+                "passes": self._passes(state.step),
                 task.unit: steps * task.units_per_step,
                 "captions": len(self._dataset.train),
                 "validation_captions": len(self._dataset.validation),
@@ -220,9 +229,14 @@ class Training:
                 "validation_loss": round(best["validation_loss"], 4),
                 "validation_accuracy": round(best["validation_accuracy"], 4),
             },
-            outputs={"model": str(self._folder), "history": str(self._folder / TABLE)},
+            outputs={"model": str(self._folder), "history": str(self._folder / TABLE), **self._unread()},
             seconds={**self._seconds, "total": time.perf_counter() - self._started},
         )
+
+    def _unread(self) -> dict[str, str]:
+        """Return a note if the training was shorter than a pass."""
+        read = self._state.step / self._task.steps_per_pass
+        return {} if read >= 1 else {"mind": f"{max(read, 0.01):.2f} of a pass: not all training captions were read"}
 
 
 @contextmanager

@@ -218,6 +218,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
         validation_batches=min(settings.validation_batches, -(-len(check) // own.batch)),
         unit="captions",
         units_per_step=own.batch,
+        steps_per_pass=-(-len(learn) // own.batch),
         from_logits=True,
         make_optimizer=_optimizer,
         jit_compile=ACCELERATED,

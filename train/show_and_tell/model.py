@@ -128,6 +128,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
         validation_batches=min(settings.validation_batches, -(-len(dataset.validation) // own.batch)),
         unit="captions",
         units_per_step=own.batch,
+        steps_per_pass=-(-len(dataset.train) // own.batch),
         from_logits=True,
         make_optimizer=keras.optimizers.Adam,
         jit_compile=ACCELERATED,
