@@ -158,7 +158,8 @@ def _trained(model: str, settings: list[str], options: argparse.Namespace, outpu
         f"train.model={model}",
         f"train.dataset={options.dataset}",
         f"train.output={output}",
-        "train.steps=1000000",
+        "train.steps=1000000",  # until the deadline
+        "train.patience=1000000",
         f"train.validation_batches={2 if options.small else 20}",
         f"train.samples_per_epoch={1 if options.small else 3}",
         *(f"train.{model}.{key}" for key in ("schedule=constant", "warmup_steps=50")),
