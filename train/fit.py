@@ -28,7 +28,7 @@ class Interrupted(MemeloomError):
 
 
 def train_model(config: Config, progress: Progress = SILENT) -> Summary:
-    """Train a model on `train.dataset` for some passes, or `train.steps` steps; the best one is saved in `train.output`.
+    """Train a model on `train.dataset` for its passes or steps; the best one is saved in `train.output`.
 
     Resumes from the checkpoint in `train.output` if model, dataset and schedule are the same, with the same loss curve
     as without the interruption. Each epoch ends with validation, samples, the model folder if it is the best so far, a
