@@ -2,10 +2,9 @@
 
     python -m bench.generate [--seconds 10] [--model data/model]
 
-Models are untrained, which does not change their speed, with default settings, and `causal` also with those of
-`bench.train`; `--model` measures a trained `causal` as well. Captions end at the mean length of real ones. `causal` is
-measured on its runtime and on Keras, alternating. Shows wall time and processor time; compare the latter on a busy
-machine.
+Models are untrained, which does not change their speed, with default settings; `causal` has counted captions of random
+words. `--model` measures a trained `causal` as well. Captions end at the mean length of real ones. `causal` is measured
+on its runtime and on Keras, alternating. Shows wall time and processor time; compare the latter on a busy machine.
 """
 
 import argparse
@@ -21,24 +20,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from bench.rows import Row
-from bench.train import NETWORK
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import KindName, Train
 from memeloom.dataset.manifest import DatasetTemplate, Manifest
 from memeloom.train.backend import BACKEND, keras
-from memeloom.train.causal.decoding import CausalWriter
+from memeloom.train.causal.model import CausalCaptioner
+from memeloom.train.causal.runtime import WEIGHTS
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import Captioner, CaptionWriter, Prompt, open_kind
 from memeloom.train.corpus import Captions, Dataset
 from memeloom.train.decoding.beam import BeamSettings, search_captions
 from memeloom.train.decoding.choosers import by_sampling, by_threshold
 from memeloom.train.decoding.sampling import write_captions
+from memeloom.train.fitting.checkpoint import CHECKPOINT
 from memeloom.train.model_folder import CARD, load_model, read_templates, write_model
 from memeloom.train.pictures.encoder import Encoder
 from memeloom.train.pictures.templates import TemplatePictures
@@ -78,7 +79,6 @@ def main() -> None:
         for row in (
             *_start(_written(settings, Path(scratch) / "default")),
             *_causal(Path(scratch) / "default", options.seconds),
-            *_causal(_written(load_config(None, NETWORK).train, Path(scratch) / "bench.train"), options.seconds),
             *([] if options.model is None else [*_start(options.model), *_causal(options.model, options.seconds)]),
             *_convnet(settings, options.seconds),
             _pictures(settings, options.seconds),
@@ -102,21 +102,18 @@ def _convnet(settings: Train, seconds: float) -> Iterator[Row]:
 
 
 def _written(settings: Train, folder: Path) -> Path:
-    """Write an untrained `causal` whose table is filled, because a table of zeros would stay in the cache."""
-    model = _untrained("causal", settings)
-    vectors = model.networks["causal"].get_layer("table").vectors
-    vectors.assign(np.random.default_rng(1).normal(0, 0.1, vectors.shape).astype(np.float32))
-    write_model(folder, model, {}, load_config(None))
+    """Write an untrained `causal`."""
+    write_model(folder, _untrained("causal", settings), {}, load_config(None))
     return folder
 
 
 def _start(folder: Path) -> Iterator[Row]:
     """Measure `memeloom generate` as a process, and with a copy of the folder that has no runtime."""
     with tempfile.TemporaryDirectory() as scratch:
-        bare = Path(shutil.copytree(folder, Path(scratch) / "model", ignore=shutil.ignore_patterns("epochs", "*.npz")))
+        left_out = shutil.ignore_patterns("epochs", CHECKPOINT, WEIGHTS)
+        bare = Path(shutil.copytree(folder, Path(scratch) / "model", ignore=left_out))
         card = json.loads((bare / CARD).read_text())
-        for name in ("table.npy", "weights.npz"):
-            del card["files"][name]
+        del card["files"][WEIGHTS]
         (bare / CARD).write_text(json.dumps(card))
         on_keras = _process(bare, 2)
     ours = _process(folder, 5)
@@ -158,8 +155,9 @@ def _process(folder: Path, times: int) -> tuple[float, float, float]:
 
 def _causal(folder: Path, seconds: float) -> Iterator[Row]:
     keras_model, ours = load_model(folder), open_captioner(folder)
-    assert isinstance(ours, CausalWriter)
-    what = "causal, {} x {}".format(*ours.state_shape)
+    assert isinstance(keras_model, CausalCaptioner)
+    core = keras_model.parts.core
+    what = f"causal, {core.layers} x {core.units}"
     for rows in (1, _BATCH):
         # Alternating: other programs then slow both down.
         slow, fast = _alternating([_writer(model, rows, by_sampling()) for model in (keras_model, ours)], seconds)
@@ -293,12 +291,12 @@ def _template(name: str, boxes: int) -> DatasetTemplate:
 
 
 def _untrained(kind: KindName, settings: Train) -> Captioner:
-    """Return a new model of a dataset of a few captions of random letters."""
-    rng, count, alphabet = np.random.default_rng(1), 500, Alphabet.of(_LETTERS)
+    """Return a new model of a dataset of captions of random words, some of them frequent."""
+    rng, count, alphabet = np.random.default_rng(1), 20_000, Alphabet.of(_LETTERS)
     templates = tuple(_template(str(number), boxes=2) for number in range(_TEMPLATES))
     starts = np.arange(count + 1, dtype=np.int64) * _LONG
     captions = Captions(
-        characters=rng.integers(1, len(alphabet) + 1, starts[-1]).astype(np.uint16),
+        characters=_words(rng, alphabet, int(starts[-1])),
         boxes=np.zeros(starts[-1], np.uint8),
         starts=starts,
         templates=rng.integers(0, _TEMPLATES, count).astype(np.int32),
@@ -307,6 +305,14 @@ def _untrained(kind: KindName, settings: Train) -> Captioner:
     known: dict[str, Any] = {"templates": templates, "separator": "|"}
     dataset = Dataset(Path(), Manifest.model_construct(**known), alphabet, captions, captions)
     return open_kind(kind).prepare(settings, dataset, SILENT).captioner
+
+
+def _words(rng: np.random.Generator, alphabet: Alphabet, characters: int) -> NDArray[np.uint16]:
+    """Return a text of words by Zipf's law."""
+    words = ["".join(rng.choice(list("etaoinshrdlu"), rng.integers(1, 9))) + " " for _ in range(5000)]
+    shares = 1 / np.arange(1, len(words) + 1)
+    drawn = rng.choice(words, characters // 2, p=shares / shares.sum())
+    return alphabet.encode("".join(drawn)[:characters])
 
 
 if __name__ == "__main__":

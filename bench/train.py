@@ -3,10 +3,9 @@
     python -m bench.train --dataset data/dataset [--minutes 15] [--only causal] [-s train.causal.units=192]
 
 Both train on the same split and processors, one after the other, for the same time, after PPMd
-(`train.evaluation.ppmd`) and `ngram`, which take what they need; evaluation and the compiling first step are excluded.
-Each mark scores the same validation captions, the end all test captions. `causal` is twice as deep as the default: 15
-minutes on two cores are then a little more than one epoch. The number of steps, which the schedule needs, is estimated
-from the speed of the first ones.
+(`train.evaluation.ppmd`) and `ngram`, which take what they need. What `causal` counts before its first step is
+included; evaluation and the compiling first step are not. Each mark scores the same validation captions, the end all
+test captions. The number of steps, which the schedule needs, is estimated from the speed of the first ones.
 """
 
 import argparse
@@ -40,7 +39,6 @@ from memeloom.train.fitting.loop import TrainingLoop
 from memeloom.train.fitting.optimizer import learning_rate
 from memeloom.train.ngram.model import fit
 
-NETWORK = ("train.causal.layers=2", "train.causal.units=208", "train.causal.hidden=576")
 _READ = 200_000
 _GOALS = {120.0: 0.6055, 900.0: 0.655}
 _MARKS = (15, 30, 60, 90, 120, 180, 300, 450, 600, 750, 900)
@@ -98,9 +96,7 @@ def main() -> None:
         found: Iterator[Mark]
         if kind == _PPMD:
             found = _compressed(options.dataset, dataset)
-        elif (
-            settings := load_config(None, [f"train.model={kind}", *NETWORK, *options.set], {}).train
-        ).model in COUNTED:
+        elif (settings := load_config(None, [f"train.model={kind}", *options.set], {}).train).model in COUNTED:
             found = _counted(settings, dataset, test, options.captions)
         else:
             found = _trained(settings, dataset, test, options.minutes * 60, options.captions)
@@ -139,23 +135,25 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
     kind, course = open_kind(settings.model), hyperparameters(settings)
     steps = _steps_in(settings, dataset, budget)
     settings = settings.model_copy(update={"steps": steps})
+    began = time.perf_counter()
     task = kind.prepare(settings, dataset, Progress())
+    prepared = time.perf_counter() - began
     optimizer = task.make_optimizer(learning_rate(course, steps))
     optimizer.build(task.training_model.trainable_variables)
     made = devices.steps(task, optimizer, course.clip_norm)
-    done, seconds, waited = 0, 0.0, 0.0
-    pace = budget / steps
+    done, seconds, waited = 0, prepared, 0.0
+    pace = (budget - prepared) / steps
     with Feed(task.batch, 0, steps) as feed:
         loop = TrainingLoop(made, feed, devices, lambda *_: None, may_overflow=False)
         loop.run(range(1))  # Compiles.
         done = 1
-        for moment in [*(moment for moment in _MARKS if moment < budget), budget]:
+        for moment in [*(moment for moment in _MARKS if prepared < moment < budget), budget]:
             # A few at a time, because the speed may change.
             while done < steps and (seconds < moment or moment == budget):
                 stop = min(done + max(round(5 / pace), 1), steps)
                 learned = loop.run(range(done, stop))
                 done, seconds, waited = stop, seconds + learned.seconds, waited + learned.waited
-                pace = seconds / done
+                pace = (seconds - prepared) / done
                 if moment == budget and seconds >= 1.05 * budget:
                     break
             accuracy, bits = _judge(task.captioner, dataset.validation, min(captions, len(dataset.validation)))
@@ -167,7 +165,9 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
 def _steps_in(settings: Train, dataset: Dataset, budget: float) -> int:
     """Estimate how many steps fit into `budget` seconds by running a few and discarding them."""
     kind, devices = open_kind(settings.model), open_devices("one", settings.seed)
+    began = time.perf_counter()
     task = kind.prepare(settings, dataset, Progress())
+    budget -= time.perf_counter() - began
     optimizer = task.make_optimizer(0.0)
     optimizer.build(task.training_model.trainable_variables)
     made = devices.steps(task, optimizer, None)

@@ -197,11 +197,8 @@ class Causal(Training):
     units: Positive
     layers: Count
     hidden: Positive
-    table_bits: Annotated[int, Field(ge=8, le=24)]
-    table_width: Positive
-    table_rate: Annotated[float, Field(gt=0)]
+    forget_singles: bool
     dropout: Annotated[float, Field(ge=0, lt=1)]
-    blank: Annotated[float, Field(ge=0, lt=1)]
     unknown: Annotated[float, Field(ge=0, lt=1)]
     pictures: bool
 
@@ -244,6 +241,7 @@ class Train(Section):
     output: Folder
     restart: bool
     model: KindName
+    pretrain: tuple[str, ...]
     pictures: Pictures
     causal: Causal
     convnet: Convnet
@@ -259,18 +257,18 @@ class Train(Section):
     patience: Positive | None
     keep_every: Positive | None
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"]
-    ranker: bool
-    rank_samples: Count
     devices: Literal["one", "all", "workers"]
     tensorboard: bool
+    ranker: bool
+    rank_samples: Count
     seed: Count
 
 
 class Generate(Section):
     model: Folder
-    best_of: Positive
     templates: tuple[str, ...]
     captions: Positive
+    best_of: Positive
     method: Literal["greedy", "threshold", "sample", "beam", "sampled-beam"]
     min_score: Fraction
     temperature: Annotated[float, Field(gt=0)]
@@ -312,8 +310,8 @@ class Serve(Section):
     batch_window_ms: Annotated[float, Field(ge=0, le=1000)]
     batch_size: Positive
     caption_queue: Positive
-    best_of: Positive
     captions_per_request: Positive
+    best_of: Positive
     deadline_seconds: Seconds
     read_seconds: Seconds
     drain_seconds: Positive

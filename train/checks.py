@@ -26,6 +26,8 @@ _CLUSTER: Final[Mapping[Backend, tuple[str, ...]]] = MappingProxyType({
 })  # fmt: skip
 # Kinds that are counted, not fitted: they need neither Keras nor a backend.
 COUNTED: Final[tuple[KindName, ...]] = ("ngram",)
+# Kinds that read `train.pretrain`.
+PRETRAINED: Final[tuple[KindName, ...]] = ("causal", "ngram")
 _BACKEND_MODULE = "memeloom.train.backend"
 
 
@@ -95,8 +97,11 @@ def check_training(settings: Train) -> None:
         NotADataset: `train.dataset` is not a dataset.
         ConfigError: the backend is unknown, or `train.devices` is workers and the environment does not name them.
         MissingExtra: a package of the backend, of the kind of model or of the dataset's format is not installed.
-        MemeloomError: a split is empty, or the kind of model needs pictures that the dataset does not have.
+        MemeloomError: a split is empty, a file of `train.pretrain` cannot be read, or the kind of model needs pictures
+            that the dataset does not have.
     """
+    if settings.pretrain:
+        _check_pretraining(settings)
     if settings.model in COUNTED:
         if settings.devices != "one":
             raise ConfigError(f"train.devices is {settings.devices}, but {settings.model} is counted by one process")
@@ -119,6 +124,14 @@ def check_training(settings: Train) -> None:
                 "inpainted"
             )
         check_encoder_weights(settings.pictures.weights)
+
+
+def _check_pretraining(settings: Train) -> None:
+    if settings.model not in PRETRAINED:
+        raise ConfigError(f"train.pretrain: {settings.model} does not read other texts; {' and '.join(PRETRAINED)} do")
+    from memeloom.train.pretraining import check_pretraining
+
+    check_pretraining(settings.pretrain)
 
 
 def check_encoder_weights(weights: str) -> None:

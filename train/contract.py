@@ -156,8 +156,6 @@ class TrainingTask:
     from_logits: True if the models return logits, else probabilities. Labels are integers.
     make_optimizer: takes a learning rate or a schedule.
     jit_compile: True if XLA speeds up the step on this device.
-    table: a large embedding table of which a batch needs few rows, or None. The first input of a batch is rows; the
-        validation model takes these, the training model their vectors.
     learned: the variables of the networks that training changes, if the others are frozen and so large that checkpoints
         should not hold them; None: all.
     """
@@ -174,28 +172,7 @@ class TrainingTask:
     from_logits: bool
     make_optimizer: Callable[[Any], Any]
     jit_compile: bool
-    table: "EmbeddingTable | None" = None
     learned: Sequence[Any] | None = None
-
-
-class EmbeddingTable(Protocol):
-    """A Keras layer from rows int32 (…) to their vectors side by side, learned by Adagrad with one sum per row.
-
-    vectors, squares: its variables, float32 (rows, width) and (rows,). width: size of a vector.
-    rate: its learning rate, relative to the optimizer's. epsilon: added to the sums of squares.
-    null_row: the row whose vector stays zero.
-    """
-
-    vectors: Any
-    squares: Any
-    width: int
-    rate: float
-    epsilon: float
-    null_row: int
-
-    def __call__(self, rows: Any) -> Any:
-        """Return the vectors."""
-        ...
 
 
 class ModelParts(NamedTuple):

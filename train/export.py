@@ -50,9 +50,7 @@ class Endpoint(NamedTuple):
 
 
 # Modules with a function `endpoints(model)` that returns, for each network, its further endpoints by name.
-_ENDPOINTS: Final[Mapping[KindName, str]] = MappingProxyType(
-    {"causal": "memeloom.train.causal.serving", "convnet": "memeloom.train.convnet.serving"}
-)
+_ENDPOINTS: Final[Mapping[KindName, str]] = MappingProxyType({"convnet": "memeloom.train.convnet.serving"})
 
 
 def export_model(model: Path, output: Path, format_name: ExportFormat, progress: Progress = SILENT) -> Summary:

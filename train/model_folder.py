@@ -3,7 +3,8 @@
 | file | holds |
 | --- | --- |
 | `NAME.keras` | a network and its weights, without the optimizer; most kinds have one |
-| `table.npy`, `weights.npz` | of `causal`: the weights again, for its runtime without Keras |
+| `chains.json`, `counts.npz` | of `causal` and `ngram`: the contexts that are counted, and the counts |
+| `weights.npz` | of `causal`: the weights again, for its runtime without Keras |
 | `vocabulary.json` and the like | what the kind needs besides, such as the characters in the order of their numbers |
 | `pictures.npy` and the like | an array that it needs besides |
 | `ranker.npz` | what chooses among captions, added after training; see `memeloom.train.ranking` |
@@ -42,6 +43,7 @@ VERSION = 3
 _TEMPLATES = "templates.json"
 _METRICS = "metrics.json"
 _CONFIG = "config.yaml"
+_COUNTS = "counts.npz"
 _ARRAY, _ARRAYS = ".npy", ".npz"
 _NEW = ".new"
 # Modules with a function `runtime_arrays(model)`.
@@ -179,6 +181,8 @@ def read_card(folder: Path, *, check: Callable[[str], bool] = lambda _: True) ->
     fault = _fault(card)
     if fault:
         raise NotAModel(f"{path}: {fault}; train again")
+    if card["model"] == "causal" and _COUNTS not in card["content"]:
+        raise NotAModel(f"{path}: causal of an older version, without {_COUNTS}; train again")
     check_files(folder, {name: sha256 for name, sha256 in card["files"].items() if check(name)}, CARD)
     return card
 

@@ -1,7 +1,7 @@
 """A model that another server runs: TensorFlow Serving, or any server of the Open Inference Protocol.
 
 The server gets texts and templates and returns the probabilities of the next character: the endpoint `next_character`
-of an exported SavedModel, and this program's own `/v2` routes. Captions are decoded here, as with a model of this
+of a conv net's SavedModel, and this program's own `/v2` routes. Captions are decoded here, as with a model of this
 process, so that the same seed writes the same captions.
 """
 

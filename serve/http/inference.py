@@ -1,7 +1,7 @@
 """The Open Inference Protocol: the model for programs that speak to any inference server.
 
 The model takes texts and templates and returns the probabilities of the next token: the interface of the endpoint
-`next_character` of an exported SavedModel. A client that decodes with it writes the captions that this server writes.
+`next_character` of a conv net's SavedModel. A client that decodes with it writes the captions that this server writes.
 
 https://github.com/open-inference/open-inference-protocol
 """

@@ -105,7 +105,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "convnet.learning_rate": 0.01,
     },
     "causal": {
-        "causal.units": 16, "causal.hidden": 16, "causal.table_bits": 10, "causal.table_width": 4, "causal.batch": 4,
+        "causal.units": 16, "causal.hidden": 16, "causal.layers": 1, "causal.batch": 4,
         "causal.length": 64, "causal.warmup_steps": 5,
     },
     "transformer": {

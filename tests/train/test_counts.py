@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from memeloom.train.characters import Alphabet
 from memeloom.train.model_folder import write_content
+from memeloom.train.ngram.chains import CHAINS
 from memeloom.train.ngram.contexts import LONGEST, Context, Contexts, Spelling
 from memeloom.train.ngram.counting import count_chain, discounts
-from memeloom.train.ngram.counts import CHAINS, Counts
+from memeloom.train.ngram.counts import Counts
 from memeloom.train.ngram.table import Table
 from memeloom.train.ngram.text import Text
 from memeloom.train.runtime_folder import read_content

@@ -63,7 +63,7 @@ def settings(toy: Toy, tmp_path: Path) -> Callable[..., Config]:
             tmp_path, model=kind, output=str(tmp_path / devices), devices=devices,
             steps=4, steps_per_epoch=2, samples_per_epoch=0, validation_batches=2,
             convnet__dropout=0, convnet__learning_rate=0.0005, convnet__clip_norm=0.5,
-            causal__blank=0, causal__learning_rate=0.0005, causal__clip_norm=0.5,
+            causal__learning_rate=0.0002, causal__clip_norm=0.5,
             transformer__learning_rate=0.0005, transformer__clip_norm=0.5,
         )  # fmt: skip
         write_config(tmp_path / f"{devices}.yaml", config)
@@ -130,7 +130,7 @@ def test_two_devices_learn_what_one_learns(settings: Callable[..., Config], back
     assert_equal(several, one)
 
 
-# Between processes go the statistics of batch normalisation, and the rows of the table that each batch learns.
+# Between processes go gradients, and the statistics of batch normalisation.
 @pytest.mark.parametrize(
     ("backend", "kind"),
     [

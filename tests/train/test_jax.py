@@ -40,8 +40,10 @@ from memeloom.train.generate import generate_captions
 
 class CtrlC(Progress):
     left = 3
+    def start(self, stage, total, unit):
+        self.stage = stage
     def advance(self, n=1, **counts):
-        self.left -= 1
+        self.left -= self.stage == "train"
         if not self.left:
             raise KeyboardInterrupt
 

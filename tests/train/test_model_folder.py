@@ -18,6 +18,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import file_sha256
 from memeloom.train.model_folder import CARD, NotAModel, load_model, write_model
+from memeloom.train.runtime import open_captioner
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 
@@ -88,6 +89,14 @@ def test_an_invalid_card_is_refused(folder: Path, changes: dict[str, Any], said:
     change_card(folder, **changes)
     with pytest.raises(NotAModel, match=said):
         load_model(folder)
+
+
+def test_a_causal_folder_from_before_it_counted_is_refused(trained_causal: Config, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(trained_causal.train.output, tmp_path / "model"))
+    change_card(folder, content=["vocabulary.json"])
+    for use in (load_model, open_captioner):
+        with pytest.raises(NotAModel, match=r"causal of an older version, without counts\.npz; train again"):
+            use(folder)
 
 
 @pytest.mark.parametrize("content", ["[]", "{", "[" * 100_000])

@@ -176,20 +176,18 @@ def test_generate_imports_nothing_heavy_for_causal(trained_causal: Config, tmp_p
 def test_a_folder_without_arrays_is_opened_by_keras_and_exported_for_the_runtime(
     trained_causal: Config, tmp_path: Path
 ) -> None:
-    """As folders were before `causal` had a runtime."""
+    """As any folder of a kind whose runtime reads what only an export has."""
     folder = Path(shutil.copytree(trained_causal.train.output, tmp_path / "model"))
     card = json.loads((folder / CARD).read_text())
-    for name in ("table.npy", "weights.npz"):
-        (folder / name).unlink()
-        del card["files"][name]
+    (folder / "weights.npz").unlink()
+    del card["files"]["weights.npz"]
     (folder / CARD).write_text(json.dumps(card))
     assert not has_runtime(folder)
-    old = open_captioner(folder)
-    assert "networks" in vars(old)
+    assert "networks" in vars(open_captioner(folder))
     export_model(folder, tmp_path / "served", "onnx")
     assert has_runtime(tmp_path / "served")
     export_model(folder, tmp_path / "other", "saved-model")
-    assert not (tmp_path / "other" / "table.npy").exists()
+    assert not (tmp_path / "other" / "weights.npz").exists()
     generate = trained_causal.generate.model_copy(update={"model": str(tmp_path / "other")})
     for use in (open_captioner, lambda _: generate_captions(trained_causal.model_copy(update={"generate": generate}))):
         with pytest.raises(NotAModel, match=r"other: an export of causal as saved-model, which is for other programs"):
@@ -254,7 +252,7 @@ def damage(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("name", ["table.npy", "weights.npz", "vocabulary.json", "templates.json"])
+@pytest.mark.parametrize("name", ["counts.npz", "chains.json", "weights.npz", "vocabulary.json", "templates.json"])
 def test_damaged_and_missing_files_are_refused(trained_causal: Config, tmp_path: Path, name: str) -> None:
     folder = Path(shutil.copytree(trained_causal.train.output, tmp_path / "model"))
     damage(folder / name)

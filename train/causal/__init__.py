@@ -1,1 +1,1 @@
-"""A model that learns from every character of a caption in one pass: hashed contexts and a gated linear recurrence."""
+"""A model that corrects what is counted: a gated linear recurrence over characters, and a product of estimates."""

@@ -11,23 +11,32 @@ from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import compiled, keras, padded_rows
-from memeloom.train.causal.contexts import ContextSpec, table_rows
 from memeloom.train.causal.decoding import (
+    CHAINS,
+    COUNTS,
     ENCODER,
     PICTURES,
     VOCABULARY,
     CausalWriter,
     PictureSight,
     Step,
+    depths_of,
 )
-from memeloom.train.causal.network import Core, Networks, Sight, Table, join
+from memeloom.train.causal.estimates import FOLDS, Remembering, by_all, count_folds, encoded_names
+from memeloom.train.causal.network import Core, Networks, Sight, join
 from memeloom.train.causal.packing import CaptionPictures, PackedBatches, fill
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import CaptionScores, ModelParts, TrainingTask
 from memeloom.train.corpus import Captions, Dataset, template_numbers
+from memeloom.train.ngram.chains import CHAINS as COUNTED_CHAINS
+from memeloom.train.ngram.chains import restored_table, stored_chains
+from memeloom.train.ngram.contexts import Spelling
+from memeloom.train.ngram.table import Table
+from memeloom.train.ngram.text import Text
 from memeloom.train.pictures.encoder import Encoder, open_encoder
 from memeloom.train.pictures.templates import TemplatePictures
 from memeloom.train.pictures.vectors import picture_vectors
+from memeloom.train.pretraining import read_pretraining
 
 ops = keras.ops
 _NETWORK = "causal"
@@ -47,24 +56,24 @@ class CausalCaptioner(CausalWriter):
     def __init__(
         self,
         networks: Networks,
-        spec: ContextSpec,
+        table: Table,
+        alphabet: Alphabet,
+        separator: str,
         templates: tuple[DatasetTemplate, ...],
         template_pictures: TemplatePictures[Encoder] | None,
         learned: Sequence[int],
     ) -> None:
         self._network, variables = networks.network, networks.network.variables
-        # Contexts (rows, 16), state (rows, layers, units) and, with pictures, `seen` to log-probabilities
-        # (rows, characters) and the new state.
         step = compiled(lambda *now: networks.step(list(now), training=False), variables=variables)
         super().__init__(
-            step_of_padded_rows(step), (networks.core.layers, networks.core.units), spec, templates, learned,
-            _sight(networks, template_pictures),
+            step_of_padded_rows(step), (networks.core.layers, networks.core.units), table, alphabet, separator,
+            templates, learned, _sight(networks, template_pictures),
         )  # fmt: skip
         self.networks: Mapping[str, Any] = {_NETWORK: networks.network}
-        self.settings: Mapping[str, Any] = {
-            "separator": spec.end, "bits": spec.bits, "learned": list(learned),
+        self.settings: Mapping[str, Any] = {"separator": separator, "learned": list(learned)}
+        self.files: Mapping[str, Any] = {
+            VOCABULARY: list(alphabet.characters), CHAINS: stored_chains(table), COUNTS: dict(table.columns),
         }  # fmt: skip
-        self.files: Mapping[str, Any] = {VOCABULARY: list(spec.alphabet.characters)}
         if template_pictures is not None:
             self.networks = {**self.networks, ENCODER: template_pictures.encoder.network}
             self.files = {**self.files, PICTURES: template_pictures.vectors}
@@ -73,15 +82,17 @@ class CausalCaptioner(CausalWriter):
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
         likelihood, right = np.zeros(last - first), np.zeros(last - first, np.int64)
+        text = text_of(captions, self.settings["learned"], self.spelling)
+        names = encoded_names(self.templates, self.alphabet)
+        estimate = Remembering(by_all(self.table), names, captions.templates)
         lengths = captions.lengths_of(slice(first, last))
         # Captions of similar length need less padding.
         order = first + np.argsort(lengths, kind="stable")
         for at in range(0, len(order), _BATCH):
             chosen = order[at : at + _BATCH]
-            templates = template_numbers(captions.templates[chosen], self.settings["learned"])
             length = -(-int(lengths[chosen - first].max()) // _LENGTHS) * _LENGTHS
-            batch = fill(captions, chosen, np.arange(len(chosen)), templates, self.spec, (_BATCH, length))
-            inputs: tuple[NDArray[Any], ...]
+            rows = np.arange(len(chosen))
+            batch = fill(text, estimate, chosen, rows, text.templates[chosen], (_BATCH, length))
             inputs, labels, weights = batch
             if self._template_pictures is not None:
                 shown = self._template_pictures.of_templates(captions.templates[chosen])
@@ -103,11 +114,14 @@ def step_of_padded_rows(step: Callable[..., Any]) -> Step:
     """Return `step` for any number of rows, padded to compile it for few shapes."""
 
     def padded(
-        contexts: NDArray[np.int32], state: NDArray[np.float32], seen: NDArray[np.float32] | None
+        reads: NDArray[np.int32],
+        logs: NDArray[np.float32],
+        state: NDArray[np.float32],
+        seen: NDArray[np.float32] | None,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         rows = len(state)
         places = padded_rows(rows)
-        found, after = step(contexts[places], state[places], *([] if seen is None else [seen[places]]))
+        found, after = step(reads[places], logs[places], state[places], *([] if seen is None else [seen[places]]))
         return np.asarray(found)[:rows], np.asarray(after)[:rows]
 
     return padded
@@ -126,20 +140,19 @@ def _sight(networks: Networks, template_pictures: TemplatePictures[Encoder] | No
 
 def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTask:
     """Build a new model and its training; batches are rows of packed captions."""
-    own = settings.causal
-    characters = len(dataset.alphabet)
-    spec = ContextSpec(dataset.alphabet, dataset.manifest.separator, own.table_bits)
-    table = Table(
-        table_rows(own.table_bits, characters),
-        own.table_width,
-        living=characters + 1,
-        rate=own.table_rate / own.learning_rate,
-        seed=settings.seed,
-        name="table",
-    )
-    shape = own.model_dump(include={"units", "layers", "hidden", "dropout", "blank"})
-    core = Core(characters, **shape, seed=settings.seed, name="core")
-    templates = dataset.manifest.templates
+    own, alphabet, separator = settings.causal, dataset.alphabet, dataset.manifest.separator
+    templates, known = dataset.manifest.templates, np.unique(dataset.train.templates).tolist()
+    spelling = Spelling.of(alphabet, separator)
+    told, asked = (text_of(captions, known, spelling) for captions in (dataset.train, dataset.validation))
+    others = read_pretraining(settings.pretrain, alphabet, spelling)
+    characters = (len(told) * FOLDS + len(others) * (FOLDS + 1)) * len(COUNTED_CHAINS)
+    progress.start("count", characters, "characters")
+    table, by_others = count_folds(told, others, forget_singles=own.forget_singles, done=progress.advance)
+    progress.finish()
+    shape = own.model_dump(include={"units", "layers", "hidden", "dropout"})
+    core = Core(
+        len(alphabet), 1 + len(templates), depths_of(table), **shape, seed=settings.seed, name="core"
+    )  # fmt: skip
     template_pictures, learned, checked, sight, size = None, None, None, None, 0
     if own.pictures:
         encoder = open_encoder(settings.pictures.weights, settings.pictures.side, settings.seed)
@@ -147,19 +160,21 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
         template_pictures, size = TemplatePictures(encoder, templates, pictures.templates), encoder.size
         learned, checked = (CaptionPictures(pictures.vectors, rows) for rows in (pictures.learn, pictures.check))
         sight = Sight(own.units, settings.seed, name="sight")
-    networks = join(table, core, sight, size)
+    networks = join(core, sight, size)
     if sight is not None and learned is not None:
         sight.fit_statistics(learned.vectors)
-    shape = {"rows": own.batch, "length": own.length, "seed": settings.seed}
-    known = np.unique(dataset.train.templates)
-    learn = PackedBatches(dataset.train, spec, **shape, known=known, unknown=own.unknown, shown=learned)
-    check = PackedBatches(dataset.validation, spec, **shape, known=known, unknown=0, shown=checked)
+    rows = {"rows": own.batch, "length": own.length, "seed": settings.seed}
+    names = encoded_names(templates, alphabet)
+    learnable = Remembering(by_others, names, dataset.train.templates)
+    learn = PackedBatches(told, learnable, **rows, unknown=own.unknown, shown=learned)
+    checkable = Remembering(by_all(table), names, dataset.validation.templates)
+    check = PackedBatches(asked, checkable, **rows, unknown=0, shown=checked)
     return TrainingTask(
-        captioner=CausalCaptioner(networks, spec, templates, template_pictures, known.tolist()),
-        training_model=networks.training_model,
+        captioner=CausalCaptioner(networks, table, alphabet, separator, templates, template_pictures, known),
+        training_model=networks.network,
         validation_model=networks.network,
         batch=learn.batch,
-        validation_batch=check.one_pass,
+        validation_batch=check.batch,
         validation_batches=min(settings.validation_batches, check.steps),
         unit="characters",
         units_per_step=learn.characters,
@@ -167,18 +182,23 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
         from_logits=True,
         make_optimizer=lambda rate: keras.optimizers.Adam(rate, beta_2=0.99),
         jit_compile=True,
-        table=table,
     )
 
 
 def load(parts: ModelParts) -> CausalCaptioner:
     """Restore a trained model; see `Kind.load`."""
     networks, settings, files, templates = parts
-    table, core = (networks[_NETWORK].get_layer(name) for name in ("table", "core"))
-    spec = ContextSpec(Alphabet(tuple(files[VOCABULARY])), settings["separator"], settings["bits"])
-    if ENCODER not in networks:
-        return CausalCaptioner(join(table, core), spec, templates, None, settings["learned"])
-    encoder = Encoder(networks[ENCODER])
-    joined = join(table, core, networks[_NETWORK].get_layer("sight"), encoder.size)
-    template_pictures = TemplatePictures(encoder, templates, files[PICTURES])
-    return CausalCaptioner(joined, spec, templates, template_pictures, settings["learned"])
+    core, alphabet = networks[_NETWORK].get_layer("core"), Alphabet(tuple(files[VOCABULARY]))
+    table = restored_table(files[CHAINS], files[COUNTS], len(alphabet))
+    if ENCODER in networks:
+        encoder = Encoder(networks[ENCODER])
+        joined = join(core, networks[_NETWORK].get_layer("sight"), encoder.size)
+        pictures = TemplatePictures(encoder, templates, files[PICTURES])
+    else:
+        joined, pictures = join(core), None
+    return CausalCaptioner(joined, table, alphabet, settings["separator"], templates, pictures, settings["learned"])
+
+
+def text_of(captions: Captions, learned: Sequence[int], spelling: Spelling) -> Text:
+    """Return the captions as their contexts are counted: templates that were not learned are unknown."""
+    return Text(captions.characters, captions.starts, template_numbers(captions.templates, learned), spelling)

@@ -1,4 +1,7 @@
-"""An embedding table, blocks of gated linear recurrence, and a skip connection from the contexts to the logits.
+"""Blocks of gated linear recurrence, whose logits correct a product of counted estimates.
+
+What is counted needs not be learned: the network learns what to add to the estimates, and how far to trust each
+(Li et al., "N-gram Is Back: Residual Learning of Neural Text Generation with n-gram Language Model", 2022).
 
 The recurrence is h = (1 - z) h' + z x, with z and x from the input alone, so it is a parallel scan (Martin and Cundy,
 "Parallelizing Linear Recurrent Neural Nets Over Sequence Length", 2018; the minGRU of Feng et al., "Were RNNs All We
@@ -9,57 +12,19 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.train.backend import keras
-from memeloom.train.causal.contexts import NAMES, NULL_ROW
+from memeloom.train.causal.decoding import MOST_BOXES, READS
 from memeloom.train.pictures.vectors import statistics
 
 ops = keras.ops
-_CONTEXTS = len(NAMES)
 # Initial gate biases: some units remember for a few characters, others for a whole caption.
 _SHORTEST, _LONGEST = 1.5, -3.0
 _CHUNK = 16
-
-
-@keras.saving.register_keras_serializable("memeloom")
-class Table(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
-    """A vector for each context: rows int32 (…, 16) to float32 (…, 16 · width).
-
-    See `memeloom.train.contract.EmbeddingTable`; learned by Adagrad (Duchi et al., "Adaptive Subgradient Methods",
-    2011) with one sum per row.
-    """
-
-    epsilon = 1e-4
-    null_row = NULL_ROW
-
-    def __init__(self, rows: int, width: int, living: int, rate: float, seed: int, **options: Any) -> None:
-        super().__init__(**{**options, "trainable": False, "dtype": "float32"})
-        self.rows, self.width, self.living, self.rate, self.seed = rows, width, living, rate, seed
-
-    def build(self, _shape: Any) -> None:
-        """Initialise rows 1 to `living`, those of single characters, at random, and the others with zero."""
-
-        def begin(shape: tuple[int, int], dtype: Any = None) -> Any:
-            drawn = keras.random.normal((self.living, shape[1]), stddev=0.5, dtype=dtype, seed=self.seed)
-            return ops.pad(drawn, ((1, shape[0] - self.living - 1), (0, 0)))
-
-        self.vectors = self.add_weight((self.rows, self.width), begin, name="vectors", **_ALIKE)
-        self.squares = self.add_weight((self.rows,), "zeros", name="squares", **_ALIKE)
-
-    def call(self, rows: Any) -> Any:
-        """Return the concatenated vectors."""
-        found = ops.take(self.vectors, rows, axis=0)
-        return ops.reshape(found, (*ops.shape(rows)[:-1], _CONTEXTS * self.width))
-
-    def get_config(self) -> dict[str, Any]:
-        """See Keras."""
-        own = {name: getattr(self, name) for name in ("rows", "width", "living", "rate", "seed")}
-        return {**super().get_config(), **own}
-
-    def compute_output_spec(self, rows: Any) -> Any:
-        """See Keras."""
-        return keras.KerasTensor((*rows.shape[:-1], _CONTEXTS * self.width), "float32")
+# The sum of the powers of all chains before training.
+_POWERS = 1.2
 
 
 @keras.saving.register_keras_serializable("memeloom")
@@ -108,37 +73,35 @@ class Sight(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
         return {**super().get_config(), "units": self.units, "seed": self.seed}
 
 
-# All devices hold equal tables and apply equal updates.
-_ALIKE: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
-
-
 @keras.saving.register_keras_serializable("memeloom")
 class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
-    """Vectors of the contexts (rows, length, 16 · width) and `begins` (rows, length) to logits.
+    """What was read and counted, and `begins` (rows, length), to logits; inputs as of `Networks`.
 
     Also takes and returns the recurrent state, (rows, layers, units), for decoding, and takes projected pictures,
-    (rows, length, units). With 0 layers there is no recurrence.
+    (rows, length, units). With 0 layers there is no recurrence. depths: number of contexts of each chain of counts.
     """
 
     def __init__(
         self,
         characters: int,
+        templates: int,
+        depths: list[int],
         units: int,
         layers: int,
         hidden: int,
         dropout: float,
-        blank: float,
         seed: int,
         **options: Any,
     ) -> None:
-        # State and vectors stay float32; the inner layers cast their inputs.
+        # State and estimates stay float32; the inner layers cast their inputs.
         super().__init__(**{**options, "autocast": False})
-        self.characters, self.units, self.layers, self.hidden = characters, units, layers, hidden
-        self.dropout, self.blank, self.seed = dropout, blank, seed
+        self.characters, self.templates, self.depths = characters, templates, list(depths)
+        self.units, self.layers, self.hidden, self.dropout, self.seed = units, layers, hidden, dropout, seed
 
-    def build(self, vectors_shape: Any, begins_shape: Any, state_shape: Any = None, sight_shape: Any = None) -> None:  # noqa: ARG002
+    def build(self, *_shapes: Any, **_more: Any) -> None:
         """Create the layers; equal seeds give equal weights and dropout."""
         layers, seeds = keras.layers, iter(range(self.seed * 1000, (self.seed + 1) * 1000))
+        units, chains = self.units, len(self.depths)
 
         def dense(inputs: int, outputs: int, scale: float = 1.0, **more: Any) -> Any:
             normal = keras.initializers.RandomNormal(stddev=scale / math.sqrt(inputs), seed=next(seeds))
@@ -148,11 +111,16 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
 
         def norm() -> Any:
             layer = layers.RMSNormalization(epsilon=1e-6)
-            layer.build((None, self.units))
+            layer.build((None, units))
             return layer
 
-        width, units = vectors_shape[-1], self.units
-        self.enter = dense(width, units)
+        def embedding(values: int, outputs: int, deviation: float, **more: Any) -> Any:
+            normal = keras.initializers.RandomNormal(stddev=deviation, seed=next(seeds))
+            layer = layers.Embedding(values, outputs, embeddings_initializer=normal, **more)
+            layer.build((None,))
+            return layer
+
+        self.read = [embedding(values, units, 0.3) for values in (1 + self.characters, self.templates, MOST_BOXES)]
         self.blocks = []
         for _ in range(self.layers):
             gates = keras.initializers.Constant(ops.linspace(_LONGEST, _SHORTEST, units))
@@ -166,22 +134,20 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
             })  # fmt: skip
         self.last = norm()
         self.leave = dense(units, self.characters, 0.1, use_bias=True, dtype="float32")
-        self.skip = dense(width, self.characters, 0.1, dtype="float32")
+        # The power of each chain's estimate, by the state and by how much each chain knows.
+        begin = keras.initializers.Constant(_POWERS / chains)
+        self.trust = dense(units, chains, 0.01, use_bias=True, bias_initializer=begin, dtype="float32")
+        self.known = embedding(sum(self.depths), chains, 0.0, dtype="float32")
         self.drop = layers.Dropout(self.dropout, seed=next(seeds))
-        # Drops whole contexts.
-        self.forget = layers.Dropout(self.blank, noise_shape=(None, _CONTEXTS, 1), seed=next(seeds))
 
     def call(
-        self, vectors: Any, begins: Any, state: Any = None, sight: Any = None, training: bool = False
+        self, reads: Any, begins: Any, logs: Any, state: Any = None, sight: Any = None, training: bool = False
     ) -> tuple[Any, Any]:
         """Return logits (rows, length, characters) and the final state."""
         rows, length = ops.shape(begins)
         # Two axes: with three, XLA's backward matrix products on a CPU are three times slower.
-        seen = ops.reshape(vectors, (rows * length, -1))
-        if self.blank:
-            apart = ops.reshape(seen, (rows * length, _CONTEXTS, -1))
-            seen = ops.reshape(self.forget(apart, training=training), (rows * length, -1))
-        x = self.enter(seen)
+        reads = ops.reshape(reads, (rows * length, len(READS) + len(self.depths)))
+        x = sum(layer(reads[:, column]) for column, layer in enumerate(self.read))
         if sight is not None:
             x = x + ops.reshape(sight, (rows * length, -1))
         held = ops.reshape(1 - begins, (rows * length, 1))
@@ -199,7 +165,12 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
             normed = block["norm 2"](x)
             between = ops.silu(block["gate"](normed)) * block["up"](normed)
             x = x + self.drop(block["down"](between), training=training)
-        logits = self.leave(self.last(x)) + self.skip(seen)
+        last = self.last(x)
+        first_depths = np.cumsum([0, *self.depths[:-1]]).astype(np.int32)
+        known = ops.sum(self.known(reads[:, len(READS) :] + first_depths), axis=1)
+        powers = self.trust(last) + known
+        counted = ops.reshape(logs, (rows * length, len(self.depths), self.characters))
+        logits = self.leave(last) + ops.sum(powers[:, :, None] * counted, axis=1)
         logits = ops.reshape(logits, (rows, length, self.characters))
         return logits, ops.stack(states, axis=1) if states else ops.zeros((rows, 0, self.units), "float32")
 
@@ -211,7 +182,7 @@ class Core(keras.layers.Layer):  # type: ignore[misc]  # keras has no types
 
     def get_config(self) -> dict[str, Any]:
         """See Keras."""
-        own = ("characters", "units", "layers", "hidden", "dropout", "blank", "seed")
+        own = ("characters", "templates", "depths", "units", "layers", "hidden", "dropout", "seed")
         return {**super().get_config(), **{name: getattr(self, name) for name in own}}
 
 
@@ -271,46 +242,46 @@ def _by_doubling(keep: Any, add: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Three models that share their weights, for any number of rows.
+    """Two models that share their weights, for any number of rows.
 
-    network: contexts int32 (rows, length, 16) and begins (rows, length) to logits (rows, length, characters).
-    training_model: the same, from the vectors of the contexts.
-    step: contexts int32 (rows, 16) and state (rows, layers, units) to log-probabilities (rows, characters) and state.
+    network: reads int32 (rows, length, 3 + chains), begins (rows, length) and logs (rows, length, chains, characters)
+        to logits (rows, length, characters). reads: the number of the character before, those of the template and the
+        box, and how many contexts of each chain were counted. begins: 1 where a caption begins, and in the padding.
+        logs: the logarithms of the estimates of the chains.
+    step: reads (rows, 3 + chains), logs (rows, chains, characters) and state (rows, layers, units) to
+        log-probabilities (rows, characters) and state.
 
-    With pictures, network and training_model also take the picture vectors of each row's captions in order, float32
-    (rows, captions of a row, size), and step the projected picture of each row, (rows, units).
+    With pictures, network also takes the picture vectors of each row's captions in order, float32 (rows, captions of a
+    row, size), and step the projected picture of each row, (rows, units).
     """
 
     network: Any
-    training_model: Any
     step: Any
-    table: Table
     core: Core
     sight: Sight | None
 
 
-def join(table: Table, core: Core, sight: Sight | None = None, size: int = 0) -> Networks:
+def join(core: Core, sight: Sight | None = None, size: int = 0) -> Networks:
     """Build the models around new or trained layers. size: of a picture vector, with `sight`."""
-    contexts = keras.Input((None, _CONTEXTS), dtype="int32", name="contexts")
+    columns, counted = len(READS) + len(core.depths), (len(core.depths), core.characters)
+    reads = keras.Input((None, columns), dtype="int32", name="reads")
     begins = keras.Input((None,), dtype="float32", name="begins")
-    vectors = keras.Input((None, _CONTEXTS * table.width), dtype="float32", name="vectors")
-    now = keras.Input((_CONTEXTS,), dtype="int32", name="now")
+    logs = keras.Input((None, *counted), dtype="float32", name="logs")
+    now = keras.Input((columns,), dtype="int32", name="now")
+    counted_now = keras.Input(counted, dtype="float32", name="counted")
     state = keras.Input((core.layers, core.units), dtype="float32", name="state")
     pictures, seen, placed, shown = [], [], None, None
     if sight is not None:
         pictures = [keras.Input((None, size), dtype="float32", name="pictures")]
         seen = [keras.Input((core.units,), dtype="float32", name="seen")]
         placed, shown = sight(pictures[0], begins), seen[0][:, None]
-    written, after = core(table(now[:, None]), ops.zeros_like(now[:, :1], dtype="float32"), state, shown)
+    first = ops.zeros_like(now[:, :1], dtype="float32")
+    written, after = core(now[:, None], first, counted_now[:, None], state, shown)
     return Networks(
         network=keras.Model(
-            [contexts, begins, *pictures], core(table(contexts), begins, sight=placed)[0], name="causal"
+            [reads, begins, logs, *pictures], core(reads, begins, logs, sight=placed)[0], name="causal"
         ),
-        training_model=keras.Model(
-            [vectors, begins, *pictures], core(vectors, begins, sight=placed)[0], name="training_model"
-        ),
-        step=keras.Model([now, state, *seen], [ops.log_softmax(written[:, 0]), after], name="step"),
-        table=table,
+        step=keras.Model([now, counted_now, state, *seen], [ops.log_softmax(written[:, 0]), after], name="step"),
         core=core,
         sight=sight,
     )

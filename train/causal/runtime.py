@@ -1,35 +1,45 @@
-"""`causal` on NumPy: look-ups in a table, and a few small products.
+"""`causal` on NumPy: look-ups of counts, and a few small products.
 
 A model folder holds the weights as arrays beside the Keras network. Probabilities equal Keras's to 1e-4; sums run in
 another order, so a random draw at the very edge between two characters may choose the other one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.train.blas import one_blas_thread
-from memeloom.train.causal.contexts import ContextSpec
-from memeloom.train.causal.decoding import PICTURES, VOCABULARY, CausalWriter, PictureSight
+from memeloom.train.causal.decoding import (
+    CHAINS,
+    COUNTS,
+    PICTURES,
+    READS,
+    VOCABULARY,
+    CausalWriter,
+    PictureSight,
+    depths_of,
+)
 from memeloom.train.characters import Alphabet
+from memeloom.train.ngram.chains import restored_table
 from memeloom.train.pictures.runtime import RuntimeEncoder
 from memeloom.train.pictures.templates import TemplatePictures
 from memeloom.train.runtime_folder import RuntimeParts
 
 Floats = NDArray[np.float32]
-TABLE, WEIGHTS = "table.npy", "weights.npz"
-NEEDS: Final = (TABLE, WEIGHTS, VOCABULARY)
+WEIGHTS = "weights.npz"
+NEEDS: Final = (WEIGHTS, VOCABULARY, CHAINS, COUNTS)
 # As in `network.Core`.
 _EPSILON = np.float32(1e-6)
 _HALF = np.float32(0.5)
 
 
 def runtime_arrays(model: Any) -> Mapping[str, Any]:
-    """Return the content of `TABLE` and `WEIGHTS` of a `CausalCaptioner`: an array, and arrays by name."""
+    """Return the content of `WEIGHTS` of a `CausalCaptioner`: arrays by name."""
     core, sight = model.parts.core, model.parts.sight
-    layers = {"enter": core.enter, "skip": core.skip, "last": core.last, "leave": core.leave}
+    layers = {"last": core.last, "leave": core.leave, "trust": core.trust, "known": core.known}
+    layers |= dict(zip(READS, core.read, strict=True))
     for number, block in enumerate(core.blocks):
         layers |= {f"{number} {name}": layer for name, layer in block.items()}
     weights = {}
@@ -41,7 +51,7 @@ def runtime_arrays(model: Any) -> Mapping[str, Any]:
             "sight": sight.project.get_weights()[0], "sight mean": np.asarray(sight.mean),
             "sight variance": np.asarray(sight.variance),
         }  # fmt: skip
-    return {TABLE: np.asarray(model.parts.table.vectors, np.float32), WEIGHTS: weights}
+    return {WEIGHTS: weights}
 
 
 def open_runtime(parts: RuntimeParts) -> CausalWriter:
@@ -49,7 +59,8 @@ def open_runtime(parts: RuntimeParts) -> CausalWriter:
     one_blas_thread()
     settings, weights = parts.settings, parts.content(WEIGHTS)
     alphabet = Alphabet(tuple(parts.content(VOCABULARY)))
-    step = NumpyStep(parts.content(TABLE), weights)
+    table = restored_table(parts.content(CHAINS), parts.content(COUNTS), len(alphabet))
+    step = NumpyStep(weights, depths_of(table))
     if step.characters != len(alphabet):
         raise ValueError("its parts do not fit together")
     sight = None
@@ -61,8 +72,10 @@ def open_runtime(parts: RuntimeParts) -> CausalWriter:
             TemplatePictures(encoder, parts.templates, vectors),
             lambda seen: ((seen - mean) * scale) @ weights["sight"],
         )
-    spec = ContextSpec(alphabet, settings["separator"], settings["bits"])
-    return CausalWriter(step, (step.layers, step.units), spec, parts.templates, settings["learned"], sight)
+    return CausalWriter(
+        step, (step.layers, step.units), table, alphabet, settings["separator"], parts.templates, settings["learned"],
+        sight,
+    )  # fmt: skip
 
 
 class _Block(NamedTuple):
@@ -82,15 +95,20 @@ class _Block(NamedTuple):
 class NumpyStep:
     """`Networks.step` on NumPy; see `memeloom.train.causal.decoding.Step`.
 
-    table: float32 (rows, width). weights: from `runtime_arrays`.
+    weights: from `runtime_arrays`. depths: number of contexts of each chain.
     """
 
-    def __init__(self, table: Floats, weights: Mapping[str, Floats]) -> None:
-        self._table = table
-        enter, skip, leave = weights["enter"], weights["skip"], weights["leave"]
-        self.units, self.characters = enter.shape[1], skip.shape[1]
-        self._enter = np.concatenate([enter, skip], axis=1)
-        self._leave, self._bias = weights["last"][:, np.newaxis] * leave, weights["leave bias"]
+    def __init__(self, weights: Mapping[str, Floats], depths: Sequence[int]) -> None:
+        self._read = [weights[name] for name in READS]
+        leave, trust = weights["leave"], weights["trust"]
+        self.units, self.characters = leave.shape
+        self._first_depths = np.cumsum([0, *depths[:-1]])
+        if len(weights["known"]) != sum(depths):
+            raise ValueError("its parts do not fit together")
+        self._known = weights["known"]
+        # Logits and powers in one product.
+        self._leave = weights["last"][:, np.newaxis] * np.concatenate([leave, trust], axis=1)
+        self._bias = np.concatenate([weights["leave bias"], weights["trust bias"]])
         self._blocks: list[_Block] = []
         while f"{len(self._blocks)} out" in weights:
             own = {name: weights[f"{len(self._blocks)} {name}"] for name in _BLOCK}
@@ -107,11 +125,14 @@ class NumpyStep:
             )
         self.layers = len(self._blocks)
 
-    def __call__(self, contexts: NDArray[np.int32], state: Floats, seen: Floats | None) -> tuple[Floats, Floats]:
+    def __call__(
+        self, reads: NDArray[np.int32], logs: Floats, state: Floats, seen: Floats | None
+    ) -> tuple[Floats, Floats]:
         """Return log-probabilities (rows, characters) and the new state (rows, layers, units)."""
         units = self.units
-        both = self._table.take(contexts, axis=0).reshape(len(contexts), -1) @ self._enter
-        x, logits = both[:, :units], both[:, units:]
+        of_character, of_template, of_box = (table[reads[:, column]] for column, table in enumerate(self._read))
+        x = of_character + of_template
+        x += of_box
         if seen is not None:
             x += seen
         after = np.empty_like(state)
@@ -134,8 +155,11 @@ class NumpyStep:
             between *= fed[:, :hidden]
             between *= fed[:, hidden:]
             x += between @ block.down
-        logits += _normed(x) @ self._leave
-        logits += self._bias
+        both = _normed(x) @ self._leave
+        both += self._bias
+        logits, powers = both[:, : self.characters], both[:, self.characters :]
+        powers += self._known[reads[:, len(READS) :] + self._first_depths].sum(axis=1)
+        logits += np.einsum("nc,ncv->nv", powers, logs)
         logits -= logits.max(axis=1, keepdims=True)
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)), after
 

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -15,11 +16,13 @@ import numpy as np
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file
 from memeloom.configs.schema import Train, Training
+from memeloom.dataset.manifest import file_sha256
 from memeloom.train.contract import TrainingTask
 from memeloom.train.corpus import Dataset
 
 CHECKPOINT = "checkpoint.npz"
 _VERSION = 2
+_LEARNED_FROM: Final = MappingProxyType({"dataset": "another dataset", "pretrain": "other texts"})
 # Raised by NumPy and zipfile for files that are truncated, empty, or corrupted.
 _DAMAGED = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError, SyntaxError,
@@ -85,8 +88,8 @@ def restore_checkpoint(folder: Path, variables: Sequence[Any], wanted: Mapping[s
 def _first_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
     for key in wanted:
         if found.get(key) != wanted[key]:
-            if key == "dataset":
-                return "it learned from another dataset"
+            if key in _LEARNED_FROM:
+                return f"it learned from {_LEARNED_FROM[key]}"
             return f"{key} was {found.get(key)}, now {wanted[key]}"
     return None
 
@@ -118,6 +121,7 @@ def identity(
         **{name: _digest(variables) for name, variables in frozen.items()},
         # The cosine ends at the last step.
         **({"steps": steps} if hyperparameters.schedule == "cosine" else {}),
+        **({"pretrain": [file_sha256(Path(path)) for path in settings.pretrain]} if settings.pretrain else {}),
         "dataset": [file.sha256 for file in dataset.manifest.files],
     }
 

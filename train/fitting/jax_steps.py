@@ -6,7 +6,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from memeloom.train.backend import keras
-from memeloom.train.contract import EmbeddingTable, TrainingTask
+from memeloom.train.contract import TrainingTask
 from memeloom.train.fitting.batches import PaddedBatch, loss_and_accuracy
 
 
@@ -25,9 +25,8 @@ class JaxSteps:
         if mesh is not None:
             rows = PartitionSpec(mesh.axis_names[0])  # type: ignore[no-untyped-call]
             self._sharding = NamedSharding(mesh, rows)
-        model, table = task.training_model, task.table
-        of_table = [] if table is None else [table.vectors, table.squares]
-        self._variables = (model.trainable_variables, model.non_trainable_variables, optimizer.variables, of_table)
+        model = task.training_model
+        self._variables = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
         self._state: list[list[Any]] | None = None
         self._train = jax.jit(self._train_step, donate_argnums=0)
         self._validate = jax.jit(self._validation_step)
@@ -69,44 +68,18 @@ class JaxSteps:
         return PaddedBatch(inputs, labels, weights, batch.share)
 
     def _train_step(self, state: list[list[Any]], inputs: Any, labels: Any, weights: Any, share: Any) -> Any:
-        trainable, others, optimizer, of_table = state
-        table, rows = self._task.table, None
-        vectors: list[Any] = []
-        if table is not None:
-            rows, *inputs = inputs
-            vectors = [of_table[0][rows].reshape(*rows.shape[:-1], -1)]
+        trainable, others, optimizer = state
 
-        def loss_of(trainable: list[Any], vectors: list[Any]) -> tuple[Any, Any]:
-            given = (*vectors, *inputs) if vectors else inputs
-            predicted, after = self._task.training_model.stateless_call(trainable, others, given, training=True)
+        def loss_of(trainable: list[Any]) -> tuple[Any, Any]:
+            predicted, after = self._task.training_model.stateless_call(trainable, others, inputs, training=True)
             loss, accuracy = loss_and_accuracy(self._task, predicted, labels, weights, share)
             with keras.StatelessScope(state_mapping=list(zip(self._optimizer.variables, optimizer, strict=True))):
                 scaled = self._optimizer.scale_loss(loss)
             return scaled, (loss, accuracy, after)
 
-        (_, (loss, accuracy, others)), (gradients, of_vectors) = jax.value_and_grad(loss_of, (0, 1), has_aux=True)(
-            trainable, vectors
-        )
-        if table is not None:
-            of_table = self._table_step(table, of_table, optimizer, rows, of_vectors[0], share)
+        (_, (loss, accuracy, others)), gradients = jax.value_and_grad(loss_of, has_aux=True)(trainable)
         trainable, optimizer = self._optimizer.stateless_apply(optimizer, gradients, trainable)
-        return [list(trainable), list(others), list(optimizer), of_table], loss, accuracy
-
-    def _table_step(
-        self, table: EmbeddingTable, of_table: list[Any], optimizer: list[Any], rows: Any, gradients: Any, share: Any
-    ) -> list[Any]:
-        """Return the table's variables after a step of Adagrad. gradients: of the scaled mean loss."""
-        with keras.StatelessScope(state_mapping=list(zip(self._optimizer.variables, optimizer, strict=True))):
-            gradients = gradients / self._optimizer.scale_loss(share)
-            rate = table.rate * self._optimizer.learning_rate
-        rows, gradients = rows.reshape(-1), gradients.reshape(-1, table.width)
-        # With 16-bit floats gradients sometimes overflow; the optimizer skips such a step, too.
-        learned = jax.numpy.isfinite(gradients).all() & (rows != table.null_row)
-        gradients = jax.numpy.where(learned[:, None], gradients, 0.0)
-        vectors, squares = of_table
-        squares = squares.at[rows].add((gradients * gradients).mean(axis=1))
-        scale = rate * jax.lax.rsqrt(squares[rows] + table.epsilon)
-        return [vectors.at[rows].add(-gradients * scale[:, None]), squares]
+        return [list(trainable), list(others), list(optimizer)], loss, accuracy
 
     def _validation_step(self, state: list[list[Any]], inputs: Any, labels: Any, weights: Any, share: Any) -> Any:
         predicted, _ = self._task.validation_model.stateless_call(*state, inputs, training=False)

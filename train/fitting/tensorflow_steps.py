@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from memeloom.train.backend import keras
-from memeloom.train.contract import EmbeddingTable, TrainingTask
+from memeloom.train.contract import TrainingTask
 from memeloom.train.fitting.batches import PaddedBatch, loss_and_accuracy
 
 
@@ -68,39 +68,17 @@ class TensorFlowSteps:
 
     def _train_step(self, inputs: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
         variables = self._task.training_model.trainable_variables
-        table, rows, vectors = self._task.table, None, []
-        if table is not None:
-            rows, *others = inputs
-            vectors = [table(rows)]
-            inputs = (*vectors, *others)
         with tf.GradientTape() as tape:
-            tape.watch(vectors)
             predicted = self._task.training_model(inputs, training=True)
             loss, accuracy = loss_and_accuracy(self._task, predicted, labels, weights, share)
             scaled = self._optimizer.scale_loss(loss)
-        gradients, of_vectors = tape.gradient(scaled, (variables, vectors))
-        if table is not None:
-            self._table_step(table, rows, of_vectors[0] / (self._optimizer.scale_loss(share)))
+        gradients = tape.gradient(scaled, variables)
         if self._sum_first:
             dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
             total = tf.distribute.get_replica_context().all_reduce("SUM", dense)
             gradients = [gradient / self._devices for gradient in total]
         self._optimizer.apply(gradients, variables)
         return loss, accuracy
-
-    def _table_step(self, table: EmbeddingTable, rows: Any, gradients: Any) -> None:
-        """Update the vectors of `rows` by Adagrad. gradients: of the summed losses."""
-        rows, gradients = tf.reshape(rows, [-1]), tf.reshape(gradients, [-1, table.width])
-        if self._devices > 1:
-            replica = tf.distribute.get_replica_context()
-            rows, gradients = replica.all_gather(rows, 0), replica.all_gather(gradients, 0)
-        # With 16-bit floats gradients sometimes overflow; the optimizer skips such a step, too.
-        learned = tf.reduce_all(tf.math.is_finite(gradients)) & (rows != table.null_row)
-        gradients = tf.where(learned[:, tf.newaxis], gradients, 0.0)
-        table.squares.value.scatter_add(tf.IndexedSlices(tf.reduce_mean(gradients * gradients, axis=1), rows))
-        rate = table.rate * tf.cast(self._optimizer.learning_rate, tf.float32)
-        scale = rate * tf.math.rsqrt(tf.gather(table.squares.value, rows) + table.epsilon)
-        table.vectors.value.scatter_sub(tf.IndexedSlices(gradients * scale[:, tf.newaxis], rows))
 
     def _validation_step(self, inputs: Any, labels: Any, weights: Any, share: Any) -> tuple[Any, Any]:
         predicted = self._task.validation_model(inputs, training=False)

@@ -52,14 +52,16 @@ class Contexts:
 
     Each chain goes from general to specific, and begins with the empty context.
 
-    chain: of each context, (contexts,). begins: first context of each chain, (chains,).
+    chains: as given. depths: number of contexts of each chain. chain: of each context, (contexts,). begins: first
+    context of each chain, (chains,).
     characters, suffix, words, template: see `Context`, (contexts,).
     marks: make the keys of different contexts differ, where their hashes are equal, (contexts,).
     """
 
     def __init__(self, chains: Sequence[Sequence[Context]]) -> None:
         every = [context for chain in chains for context in chain]
-        self.chain = np.repeat(np.arange(len(chains)), [len(chain) for chain in chains])
+        self.chains, self.depths = chains, [len(chain) for chain in chains]
+        self.chain = np.repeat(np.arange(len(chains)), self.depths)
         self.begins = np.flatnonzero(np.diff(self.chain, prepend=-1))
         self.characters, self.suffix, self.words = (
             np.array(column) for column in list(zip(*every, strict=True))[:3]

@@ -13,10 +13,12 @@ from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import CaptionScores, ModelParts, Prompt, boxes_closed
 from memeloom.train.corpus import Captions, Dataset, template_numbers
+from memeloom.train.ngram.chains import CHAINS
 from memeloom.train.ngram.contexts import Spelling
-from memeloom.train.ngram.counts import CHAINS, Counts
+from memeloom.train.ngram.counts import Counts
 from memeloom.train.ngram.state import ContextState
 from memeloom.train.ngram.text import Text
+from memeloom.train.pretraining import read_pretraining
 from memeloom.train.runtime_folder import RuntimeParts
 
 VOCABULARY, CHAINS_FILE, COUNTS = "vocabulary.json", "chains.json", "counts.npz"
@@ -106,9 +108,10 @@ def fit(settings: Train, dataset: Dataset, progress: Progress) -> NgramCaptioner
     alphabet, separator = dataset.alphabet, dataset.manifest.separator
     learned = np.unique(dataset.train.templates).tolist()
     text = _text(dataset.train, learned, alphabet, separator)
-    progress.start("count", len(CHAINS) * len(text), "characters")
+    others = read_pretraining(settings.pretrain, alphabet, text.spelling)
+    progress.start("count", len(CHAINS) * (len(text) + len(others)), "characters")
     counts = Counts.fit(
-        text, forget_singles=settings.ngram.forget_singles, seed=settings.seed, done=progress.advance
+        text, others, forget_singles=settings.ngram.forget_singles, seed=settings.seed, done=progress.advance
     )  # fmt: skip
     progress.finish()
     return NgramCaptioner(counts, alphabet, separator, dataset.manifest.templates, learned)

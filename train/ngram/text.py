@@ -58,6 +58,15 @@ class Text:
         places = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
         return Text(self.characters[places], starts, self.templates[rows], self.spelling)
 
+    def followed_by(self, other: "Text") -> "Text":
+        """Return these captions and then those of `other`."""
+        return Text(
+            np.concatenate([self.characters, other.characters]),
+            np.concatenate([self.starts, self.starts[-1] + other.starts[1:]]),
+            np.concatenate([self.templates, other.templates]),
+            self.spelling,
+        )
+
     def blocks(self, characters: int) -> Iterator[tuple[NDArray[np.int64], "Text"]]:
         """Yield blocks of captions in order, each of about `characters` characters: their rows, and their text."""
         first = 0

@@ -10,6 +10,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary, commit
 from memeloom.configs.schema import Config
+from memeloom.dataset.manifest import file_sha256
 from memeloom.train.contract import CaptionScores, count_parameters
 from memeloom.train.corpus import Dataset, open_dataset
 from memeloom.train.fitting.checkpoint import CHECKPOINT, TrainingState, restore_checkpoint, save_checkpoint
@@ -63,6 +64,7 @@ def _restored(folder: Path, config: Config, dataset: Dataset) -> TrainingState:
         "model": settings.model,
         "seed": settings.seed,
         **settings.ngram.model_dump(mode="json"),
+        "pretrain": [file_sha256(Path(path)) for path in settings.pretrain],
         "dataset": [file.sha256 for file in dataset.manifest.files],
     }
     if settings.restart:

@@ -3,20 +3,19 @@
     d o g e ⏎ w o w | s u c h      what the network reads
     · · · · w o w | s u c h ⏎      what it learns to predict
 
-⏎ is `END`. Each pass shuffles the captions, packs them into rows, and rows into batches, so that a batch depends on the
-seed and step only.
+⏎ is `END`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.train.characters import END, Alphabet
-from memeloom.train.corpus import UNKNOWN_TEMPLATE, Captions, shuffled, template_numbers
+from memeloom.train.corpus import UNKNOWN_TEMPLATE, Captions, template_numbers
+from memeloom.train.packed_rows import PackedRows
 
 _NAME_CHARACTERS = 40
 NAMELESS = 0
@@ -80,15 +79,14 @@ class PackedBatches:
         unknown: float,
     ) -> None:
         self._captions, self._prefixes = captions, prefixes
-        self._rows, self._length, self._seed, self._unknown = rows, length, seed, unknown
+        self._shape, self._seed, self._unknown = (rows, length), seed, unknown
         self._vectors = template_numbers(captions.templates, known)
-        self._ends: list[int] = []
-        self._packed = lru_cache(2)(self._pack)
+        self._packed = PackedRows(self._sizes, len(captions), rows=rows, length=length, seed=seed)
 
     @property
     def steps(self) -> int:
         """Number of batches in the first pass; other passes have nearly as many."""
-        return self._last_step(0)
+        return self._packed.steps
 
     @property
     def characters(self) -> int:
@@ -97,18 +95,10 @@ class PackedBatches:
 
     def batch(self, step: int) -> Packed:
         """Return the batch of a step: see `fill`."""
-        number = 0
-        while step >= self._last_step(number):
-            number += 1
-        first = step - (self._last_step(number - 1) if number else 0)
-        order, begins = self._packed(number)
-        row = slice(*(min(at, len(begins) - 1) for at in (first * self._rows, (first + 1) * self._rows)))
-        chosen = order[begins[row.start] : begins[row.stop]]
-        captions_a_row = np.diff(begins[row.start : row.stop + 1])
-        rows = np.repeat(np.arange(len(captions_a_row)), captions_a_row)
+        number, chosen, rows = self._packed.at(step)
         told = self._told(number)
         told = Told(told.vectors[chosen], told.prefixes[chosen])
-        return fill(self._captions, self._prefixes, chosen, rows, told, (self._rows, self._length))
+        return fill(self._captions, self._prefixes, chosen, rows, told, self._shape)
 
     def _told(self, number: int) -> Told:
         """Hide some templates in a pass."""
@@ -119,24 +109,10 @@ class PackedBatches:
         vectors = np.where(drawn < self._unknown, UNKNOWN_TEMPLATE, self._vectors)
         return Told(vectors, np.where(drawn < self._unknown / 2, NAMELESS, prefixes))
 
-    def _last_step(self, number: int) -> int:
-        """Return the number of steps of all passes up to this one."""
-        while len(self._ends) <= number:
-            rows = len(self._packed(len(self._ends))[1]) - 1
-            self._ends.append((self._ends[-1] if self._ends else 0) - (-rows // self._rows))
-        return self._ends[number]
-
-    def _pack(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the captions of a pass in order, and the first caption of each row (and one behind the last)."""
-        count = len(self._captions)
-        order = shuffled(np.arange(number * count, (number + 1) * count), count, self._seed)
-        sizes = sizes_of(self._captions, self._prefixes, order, self._told(number).prefixes[order])
-        ends = np.cumsum(np.minimum(sizes, self._length))
-        begins = [0]
-        while begins[-1] < count:
-            before = ends[begins[-1] - 1] if begins[-1] else 0
-            begins.append(int(np.searchsorted(ends, before + self._length, side="right")))
-        return order, np.array(begins)
+    def _sizes(self, number: int) -> NDArray[np.int64]:
+        """Return the characters of a row that each caption takes in a pass."""
+        every = np.arange(len(self._captions))
+        return np.minimum(sizes_of(self._captions, self._prefixes, every, self._told(number).prefixes), self._shape[1])
 
 
 def sizes_of(

@@ -92,7 +92,7 @@ def test_a_model_that_arrives_or_is_replaced_is_used_without_a_restart(
         assert http.post("/v1/captions", json={"template": "doge"}).json()["model"] == second
         # A damaged model is not used, and the one in use stays.
         (folder / "vocabulary.json").write_text("[]")
-        (folder / "table.npy").write_bytes(b"")  # as `cp` begins; a mapped file would kill the process
+        (folder / "counts.npz").write_bytes(b"")  # as `cp` begins; a mapped file would kill the process
         (folder / "model.json").write_text(json.dumps(card))
         with server.client() as other:
             for _ in range(5):
