@@ -41,7 +41,7 @@ def test_a_client_that_goes_away_costs_nothing(start_server: StartServer, model_
                     head = "POST /v1/captions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
                     client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
                     until(lambda: "memeloom_requests_running 3.0" in http.get("/metrics").text)
-                assert http.post("/v1/captions", json={"template": "doge", "count": 1}).status_code == 200
+                assert http.post("/v1/captions", json={"template": "doge", "best_of": 1}).status_code == 200
                 return written() - before == 1 + _ROWS
 
             until(leaves_at_once)
