@@ -134,7 +134,6 @@ def _trained(settings: Train, dataset: Dataset, test: Captions, budget: float, c
     devices = open_devices("one", settings.seed)
     kind, course = open_kind(settings.model), hyperparameters(settings)
     steps = _steps_in(settings, dataset, budget)
-    settings = settings.model_copy(update={"steps": steps})
     began = time.perf_counter()
     task = kind.prepare(settings, dataset, Progress())
     prepared = time.perf_counter() - began
