@@ -164,6 +164,14 @@ def test_equal_captions_are_shown_once_and_count_for_all_who_wrote_them(
     assert len(mixed.sheet.items) == 2
 
 
+def test_the_key_keeps_what_a_ranker_says_and_the_sheet_does_not(write_dataset: WriteDataset, tmp_path: Path) -> None:
+    (template, *_) = write_dataset(tmp_path, {"train": TRAIN[:2]}).templates
+    people = [ReadCaption(template, (text,)) for text in ("a", "bb", "ccc")]
+    mixed = mix({PEOPLE: people}, {}, 1, lambda captions: [float(len(each.boxes[0])) for each in captions])
+    assert [answer.score for answer in mixed.key.items] == [len(item.boxes[0]) for item in mixed.sheet.items]
+    assert "score" not in mixed.sheet.model_dump_json()
+
+
 def test_capitals_do_not_tell_people_from_a_model_without_them(write_dataset: WriteDataset, tmp_path: Path) -> None:
     (template, *_) = write_dataset(tmp_path, {"train": TRAIN[:2]}).templates
     people, model = [ReadCaption(template, ("One Does",))], [ReadCaption(template, ("such memes",))]

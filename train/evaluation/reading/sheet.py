@@ -6,7 +6,7 @@ captions by author ─► mix ─► reading.json      number, template, boxes
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
@@ -106,8 +106,13 @@ class Mixed(NamedTuple):
     templates: list[DatasetTemplate]
 
 
-def mix(captions: Mapping[str, Sequence[ReadCaption]], about: Mapping[str, Any], seed: int) -> Mixed:
-    """Mix the captions of each author, in an order drawn by `seed`.
+def mix(
+    captions: Mapping[str, Sequence[ReadCaption]],
+    about: Mapping[str, Any],
+    seed: int,
+    score: Callable[[Sequence[ReadCaption]], Sequence[float]] | None = None,
+) -> Mixed:
+    """Mix the captions of each author, in an order drawn by `seed`. score: what a ranker says of captions.
 
     Equal captions on one template become one item. If an author writes without capitals, so does the whole sheet:
     capitals would tell the others from it.
@@ -129,7 +134,11 @@ def mix(captions: Mapping[str, Sequence[ReadCaption]], about: Mapping[str, Any],
         )
         for number, (caption, _) in enumerate(drawn, start=1)
     )
-    answers = tuple(Answer(number=number, authors=tuple(authors)) for number, (_, authors) in enumerate(drawn, start=1))
+    scores = [None] * len(drawn) if score is None else score([caption for caption, _ in drawn])
+    answers = tuple(
+        Answer(number=number, authors=tuple(authors), score=value)
+        for number, ((_, authors), value) in enumerate(zip(drawn, scores, strict=True), start=1)
+    )
     said = "\n".join(item.model_dump_json() for item in items)
     sheet = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     key = Key(sheet=sheet, about=about, authors=tuple(captions), items=answers)

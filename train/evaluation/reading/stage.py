@@ -1,7 +1,7 @@
 """The stages of a reading: write the sheet, and report what its readers say."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,9 +20,20 @@ from memeloom.train.evaluation.reading.page import PAGE, render_reading
 from memeloom.train.evaluation.reading.ratings import PATTERN, Ratings
 from memeloom.train.evaluation.reading.report import render_text
 from memeloom.train.evaluation.reading.results import Reading, join
-from memeloom.train.evaluation.reading.sheet import KEY, PEOPLE, SHEET, mix, read_key, read_sheet, write_mixed
+from memeloom.train.evaluation.reading.sheet import (
+    KEY,
+    PEOPLE,
+    SHEET,
+    ReadCaption,
+    mix,
+    read_key,
+    read_sheet,
+    write_mixed,
+)
 from memeloom.train.evaluation.stage import folder_names
 from memeloom.train.model_folder import NotAModel
+from memeloom.train.ranking.ranker import open_ranker
+from memeloom.train.ranking.words import Text, hash_words
 from memeloom.train.runtime import has_runtime
 
 METRICS: Final = "reading-metrics.json"
@@ -66,7 +77,7 @@ def write_sheet(config: Config, progress: Progress = SILENT) -> Summary:
         "models": {name: str(folder) for name, folder in zip(names, folders, strict=True)},
         "generate": config.generate.model_dump(mode="json", exclude=_CHOSEN),
     }
-    mixed = mix(captions, about, settings.seed)
+    mixed = mix(captions, about, settings.seed, _score(folders))
     page = render_reading(mixed, dataset, manifest)
     if read_manifest(dataset) != manifest:
         raise MemeloomError(f"{dataset}: another dataset was written there while it was read; evaluate again")
@@ -119,6 +130,17 @@ def report_ratings(config: Config, files: Sequence[Path]) -> tuple[Summary, Read
         seconds={"total": time.perf_counter() - started},
     )
     return summary, reading
+
+
+def _score(folders: Sequence[Path]) -> Callable[[Sequence[ReadCaption]], Sequence[float]] | None:
+    """Return what the first ranker that knows votes promises captions, in standard deviations of votes; or None."""
+    rankers = (open_ranker(folder) for folder in folders)
+    ranker = next((each for each in rankers if each is not None and each.knows_votes), None)
+    if ranker is None:
+        return None
+    return lambda captions: ranker.votes(
+        hash_words([Text(caption.template.id, caption.boxes) for caption in captions])
+    ).tolist()
 
 
 def _check(folders: Sequence[Path], output: Path) -> None:
