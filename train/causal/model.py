@@ -27,12 +27,12 @@ from memeloom.train.causal.network import Core, Networks, Sight, join
 from memeloom.train.causal.packing import CaptionPictures, PackedBatches, fill
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import CaptionScores, ModelParts, TrainingTask
-from memeloom.train.corpus import Captions, Dataset, template_numbers
+from memeloom.train.corpus import Captions, Dataset
 from memeloom.train.ngram.chains import CHAINS as COUNTED_CHAINS
 from memeloom.train.ngram.chains import restored_table, stored_chains
 from memeloom.train.ngram.contexts import Spelling
 from memeloom.train.ngram.table import Table
-from memeloom.train.ngram.text import Text
+from memeloom.train.ngram.text import text_of
 from memeloom.train.pictures.encoder import Encoder, open_encoder
 from memeloom.train.pictures.templates import TemplatePictures
 from memeloom.train.pictures.vectors import picture_vectors
@@ -197,8 +197,3 @@ def load(parts: ModelParts) -> CausalCaptioner:
     else:
         joined, pictures = join(core), None
     return CausalCaptioner(joined, table, alphabet, settings["separator"], templates, pictures, settings["learned"])
-
-
-def text_of(captions: Captions, learned: Sequence[int], spelling: Spelling) -> Text:
-    """Return the captions as their contexts are counted: templates that were not learned are unknown."""
-    return Text(captions.characters, captions.starts, template_numbers(captions.templates, learned), spelling)

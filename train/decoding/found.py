@@ -17,7 +17,7 @@ _ROUNDS = 8
 Write: TypeAlias = Callable[[Sequence[Prompt], int], list[list[WrittenCaption]]]
 
 
-# Returns so many of the captions of a prompt, best first.
+# Captions of a prompt and a number to the best of them, best first.
 Choose: TypeAlias = Callable[[Sequence[WrittenCaption], int], list[WrittenCaption]]
 
 

@@ -17,7 +17,7 @@ from memeloom.train.ngram.chains import CHAINS
 from memeloom.train.ngram.contexts import Spelling
 from memeloom.train.ngram.counts import Counts
 from memeloom.train.ngram.state import ContextState
-from memeloom.train.ngram.text import Text
+from memeloom.train.ngram.text import text_of
 from memeloom.train.pretraining import read_pretraining
 from memeloom.train.runtime_folder import RuntimeParts
 
@@ -68,7 +68,7 @@ class NgramCaptioner:
         return self.alphabet.decode([token + 1 for token in tokens])
 
     def score(self, captions: Captions, first: int, last: int) -> CaptionScores:
-        text = _text(captions, self._learned, self.alphabet, self.separator).captions(np.arange(first, last))
+        text = text_of(captions, self._learned, self._counts.spelling).captions(np.arange(first, last))
         likely = self._counts.log_probs(text)
         symbols = text.characters.astype(np.int64) - 1
         own = likely[np.arange(len(text)), symbols].astype(np.float64)
@@ -107,7 +107,7 @@ def fit(settings: Train, dataset: Dataset, progress: Progress) -> NgramCaptioner
     """Count the training captions."""
     alphabet, separator = dataset.alphabet, dataset.manifest.separator
     learned = np.unique(dataset.train.templates).tolist()
-    text = _text(dataset.train, learned, alphabet, separator)
+    text = text_of(dataset.train, learned, Spelling.of(alphabet, separator))
     others = read_pretraining(settings.pretrain, alphabet, text.spelling)
     progress.start("count", len(CHAINS) * (len(text) + len(others)), "characters")
     counts = Counts.fit(
@@ -133,8 +133,3 @@ def _restored(
     alphabet, separator = Alphabet(tuple(files[VOCABULARY])), settings["separator"]
     counts = Counts.restored(files[CHAINS_FILE], files[COUNTS], Spelling.of(alphabet, separator))
     return NgramCaptioner(counts, alphabet, separator, templates, settings["learned"])
-
-
-def _text(captions: Captions, learned: Sequence[int], alphabet: Alphabet, separator: str) -> Text:
-    numbers = template_numbers(captions.templates, learned)
-    return Text(captions.characters, captions.starts, numbers, Spelling.of(alphabet, separator))

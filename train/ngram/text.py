@@ -1,12 +1,13 @@
 """Concatenated captions, and the contexts of their characters."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memeloom.train.corpus import Captions, template_numbers
 from memeloom.train.ngram.contexts import BASE, INVERSE, SECOND, THIRD, Contexts, Hashes, Spelling, powers
 
 
@@ -85,6 +86,11 @@ class Text:
         """Return what the start of the caption adds to the hash of a stretch that holds it."""
         value: Hashes = self._first * self._powers[self._place[positions]]
         return value
+
+
+def text_of(captions: Captions, learned: Sequence[int], spelling: Spelling) -> Text:
+    """Return captions to count. learned: rows of the templates with training captions; others are unknown."""
+    return Text(captions.characters, captions.starts, template_numbers(captions.templates, learned), spelling)
 
 
 @dataclass(frozen=True, slots=True)

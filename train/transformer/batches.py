@@ -53,7 +53,7 @@ class Prefixes:
 
 
 class Told(NamedTuple):
-    """What the network is told of each caption's template: the number of its vector, and of its prefix, (captions,)."""
+    """What the network knows about each caption's template: the numbers of its vector and its prefix, (captions,)."""
 
     vectors: NDArray[np.int64]
     prefixes: NDArray[np.int64]
