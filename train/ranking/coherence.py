@@ -126,6 +126,11 @@ class Coherence:
         odds: Vector = _expanded(values) @ self._measures[:-1] + self._measures[-1]
         return odds
 
+    @property
+    def likelihood_spread(self) -> float:
+        """Return the standard deviation of the likelihood in `fit`, which differs between kinds of tokens."""
+        return float(self._spread[-1])
+
 
 def _measured(
     words: Words, likelihood: Vector, weights: NDArray[np.floating], counts: RunCounts

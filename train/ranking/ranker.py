@@ -20,10 +20,14 @@ from memeloom.train.runtime import read_extra
 RANKER: Final = "ranker.npz"
 _VERSION: Final = 1
 _VOTES, _VOTED, _VERSION_KEY = "votes", "voted", "version"
-# How much a standard deviation of votes counts beside one unit of log-odds; chosen by reading.
-VOTES_WEIGHT: Final = 0.3
-# How much a word costs, in log-odds: a model keeps the thread of a short caption. Chosen by reading.
-WORD_COST: Final = 0.15
+# What counts beside one unit of the log-odds of coherence: a standard deviation of likelihood and one of votes, and a
+# word, which costs because a model keeps the thread of a short caption. Fitted by logistic regressions to ratings of
+# captions that were chosen in other ways; docs/training.md has the figures.
+LIKELIHOOD_WEIGHT: Final = 1.4
+VOTES_WEIGHT: Final = 0.1
+WORD_COST: Final = 0.5
+# Of the likelihood of a token among captions of `causal`: if no coherence was learned, which knows the model's own.
+_SPREAD: Final = 0.14
 _SMALLEST: Final = 1e-9
 
 
@@ -31,7 +35,7 @@ class Ranker:
     """Ranks captions by votes, coherence, likelihood and novelty, as far as each was learned.
 
     votes: weights (columns,), in standard deviations; None if the dataset has no votes. coherence: None if the dataset
-    was too small to learn it; then likelihood and unseen words stand in for it. voted: training captions with votes.
+    was too small to learn it; then unseen words stand in for it. voted: training captions with votes.
     """
 
     def __init__(
@@ -79,7 +83,7 @@ class Ranker:
         """Return about the log-odds that each caption is of people. likelihood: logarithm, of a token, (captions,)."""
         if self._coherence is not None:
             return self._coherence.odds(words, likelihood)
-        return likelihood - self._counts.oddness(words)
+        return -self._counts.oddness(words)
 
     def levels(self, texts: Sequence[Text]) -> NDArray[np.int64]:
         """Return how near to training each caption is; see `Novelty.levels`."""
@@ -90,7 +94,9 @@ class Ranker:
         texts = texts_of_captions(captions)
         words = hash_words(texts)
         likelihood = np.log(np.maximum([caption.score for caption in captions], _SMALLEST))
+        spread = _SPREAD if self._coherence is None else self._coherence.likelihood_spread
         value = self.coherence(words, likelihood) + VOTES_WEIGHT * self.votes(words)
+        value = value + LIKELIHOOD_WEIGHT / spread * likelihood
         value = value - WORD_COST * np.bincount(words.caption, words.real, len(captions))
         order: list[int] = np.lexsort((-value, self.levels(texts))).tolist()
         return order

@@ -57,6 +57,12 @@ def test_what_people_vote_for_is_chosen() -> None:
     assert len(chosen(captions, 2, votes=False)) == 2
 
 
+def test_a_likely_and_a_short_caption_are_chosen_first() -> None:
+    alike = "tea door milk fish", "lamp road snow mail"
+    assert chosen([written(alike[0], 0.5), written(alike[1], 0.7)], 1, votes=False) == [alike[1]]
+    assert chosen([written(f"{alike[0]} {alike[1]}"), written(alike[0])], 1, votes=False) == [alike[0]]
+
+
 def test_near_equal_captions_are_not_chosen_together() -> None:
     captions = [
         written("tea door milk fish lamp road", 0.9),
