@@ -1,4 +1,4 @@
-"""Texts that are no captions are counted with them, and make a model better where captions are few."""
+"""Texts that are no captions are learned with them, and make a model better where captions are few."""
 
 import gzip
 import json
@@ -16,6 +16,8 @@ from memeloom.train.fit import train_model
 from memeloom.train.model_folder import load_model
 from memeloom.train.ngram.contexts import Spelling
 from memeloom.train.pretraining import read_pretraining
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 
 ALPHABET = Alphabet.of("abcdefghijklmnopqrstuvwxyz |")
 SPELLING = Spelling.of(ALPHABET, "|")
@@ -51,8 +53,9 @@ def test_hostile_files_end_in_one_line(tmp_path: Path) -> None:
             texts_of(tmp_path / name)
 
 
+@pytest.mark.parametrize("kind", ["ngram", "causal"])
 def test_other_texts_help_where_captions_are_few(
-    tmp_path: Path, toy: Callable[..., Config], write_dataset: Callable[..., Any]
+    tmp_path: Path, toy: Callable[..., Config], write_dataset: Callable[..., Any], kind: str
 ) -> None:
     words = ("walk into mordor", "eat one cookie", "simply leave", "never sleep")
     learned = [("61533", ("one does not", "abcd"))] * 8
@@ -61,14 +64,14 @@ def test_other_texts_help_where_captions_are_few(
     (tmp_path / "texts.txt").write_text("\n".join(words * 3))
     bits = {}
     for name, pretrain in (("plain", "[]"), ("pretrained", f"[{tmp_path / 'texts.txt'}]")):
-        config = toy(tmp_path, output=str(tmp_path / name), model="ngram", pretrain=pretrain)
+        config = toy(tmp_path, output=str(tmp_path / name), model=kind, pretrain=pretrain)
         train_model(config)
         check = open_dataset(Path(config.train.dataset)).validation
         scores = load_model(tmp_path / name).score(check, 0, len(check))
         bits[name] = -scores.log_likelihood.sum() / scores.characters.sum()
     assert bits["pretrained"] < bits["plain"] / 1.3
     with pytest.raises(MemeloomError, match="it learned from other texts"):
-        train_model(toy(tmp_path, output=str(tmp_path / "pretrained"), model="ngram"))
+        train_model(toy(tmp_path, output=str(tmp_path / "pretrained"), model=kind))
 
 
 def test_kinds_that_read_no_other_texts_say_so(tmp_path: Path, toy: Callable[..., Config]) -> None:

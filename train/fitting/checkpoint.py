@@ -86,11 +86,11 @@ def restore_checkpoint(folder: Path, variables: Sequence[Any], wanted: Mapping[s
 
 
 def _first_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    for key in wanted:
-        if found.get(key) != wanted[key]:
+    for key in {**wanted, **found}:
+        if found.get(key) != wanted.get(key):
             if key in _LEARNED_FROM:
                 return f"it learned from {_LEARNED_FROM[key]}"
-            return f"{key} was {found.get(key)}, now {wanted[key]}"
+            return f"{key} was {found.get(key)}, now {wanted.get(key)}"
     return None
 
 
