@@ -115,8 +115,8 @@ class Feed(Protocol):
     def reacted(self, since: datetime | None = None) -> Iterator[tuple[FeedMeme, Sums]]:
         """Yield memes with reactions, in order of id, in bounded memory.
 
-        since: only those to which a person reacted, or took a reaction back, at that time or later; of those, also memes
-            that have no reaction any more.
+        since: only those to which a person reacted, or took a reaction back, at that time or later, so also memes that
+            have no reaction any more.
         """
 
     def forget_person(self, person: str) -> int:
