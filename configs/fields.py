@@ -76,6 +76,8 @@ ProxyAddress = Annotated[SecretStr, AfterValidator(_secret_proxy)]
 # The name of an API key and the SHA-256 of the key; requests a time.
 ApiKey = Annotated[str, AfterValidator(api_key)]
 Budget = Annotated[str, AfterValidator(_budget)]
+# A model of a comparison: its name and its folder.
+Arm = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,32}=.+$")]
 
 
 class Section(BaseModel):

@@ -7,6 +7,7 @@ from pydantic import Field, PrivateAttr, SecretStr, create_model
 
 from memeloom.configs.fields import (
     ApiKey,
+    Arm,
     Budget,
     Count,
     File,
@@ -335,6 +336,14 @@ class Serve(Section):
     fetch_seconds: Seconds
 
 
+class Feed(Section):
+    enabled: bool
+    public: bool
+    ahead: Positive
+    budget: Budget
+    arms: tuple[Arm, ...]
+
+
 class Config(Section):
     """Every setting of memeloom, resolved."""
 
@@ -352,6 +361,7 @@ class Config(Section):
     generate: Generate
     evaluate: Evaluate
     serve: Serve
+    feed: Feed
 
     @property
     def written(self) -> dict[str, str]:
