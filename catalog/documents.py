@@ -1,6 +1,6 @@
 """The contract of a document store, implemented by SQLite (embedded, default) and MongoDB.
 
-`DocumentStore` combines five facets; ask for the smallest that suffices. Both stores guarantee
+`DocumentStore` combines facets; ask for the smallest that suffices. Both stores guarantee
 (`tests/catalog/test_documents.py`):
 
 - `upsert` is idempotent, and durable when it returns. SQLite applies a batch atomically, MongoDB each record.
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, Self, TypeVar
 
+from memeloom.catalog.feed import Feed, Ledger
 from memeloom.catalog.records import Meme, Template
 
 T = TypeVar("T")
@@ -343,8 +344,8 @@ class Removal(Protocol):
         """Return how many memes and templates refer to each blob; keys without a reference are left out."""
 
 
-class DocumentStore(Importing, Memes, Templates, Sketches, WorkQueue, Removal, Protocol):
-    """Memes, templates and the work on them. Safe to share between threads and processes."""
+class DocumentStore(Importing, Memes, Templates, Sketches, WorkQueue, Removal, Feed, Ledger, Protocol):
+    """Memes, templates, the work on them, and the feed. Safe to share between threads and processes."""
 
 
 def flags(meme: Meme) -> int:

@@ -143,7 +143,7 @@ class Publication(Record):
         text: the post's text beside its picture.
         due_at: not before.
         attempts: number of times that posting was begun.
-        sent_at: when it was begun last.
+        begun_at, sent_at: when it was begun first, and last.
         post: id of the post there. url: its page.
         reason: of a failure or refusal.
     """
@@ -154,6 +154,7 @@ class Publication(Record):
     text: Text = ""
     due_at: AwareDatetime
     attempts: Annotated[int, Field(ge=0)] = 0
+    begun_at: AwareDatetime | None = None
     sent_at: AwareDatetime | None = None
     post: Text | None = None
     url: Text | None = None
@@ -185,3 +186,11 @@ class Ledger(Protocol):
         Raises:
             ValueError: account or meme were changed.
         """
+
+
+def same_post(known: Publication, changed: Publication) -> tuple[str, str]:
+    """Return the account and meme of a post and of what it becomes. Raises ValueError if they differ."""
+    key = known.account, known.meme
+    if (changed.account, changed.meme) != key:
+        raise ValueError(f"the post of meme {known.meme} on {known.account} cannot become another one's")
+    return key

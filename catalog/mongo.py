@@ -13,6 +13,8 @@ from pymongo.client_session import ClientSession
 
 from memeloom.catalog.documents import FETCH, DocumentStore, batched
 from memeloom.catalog.mongo_database import MongoDatabase
+from memeloom.catalog.mongo_feed import MongoFeed
+from memeloom.catalog.mongo_ledger import MongoLedger
 from memeloom.catalog.mongo_records import MongoMemes, MongoSketches, MongoTemplates, count_memes, count_work
 from memeloom.catalog.mongo_removal import MongoRemoval
 from memeloom.catalog.mongo_schema import CHUNK, GIVEN_UP, INDEXES, SINCE_4, VERSION
@@ -20,7 +22,9 @@ from memeloom.catalog.mongo_tally import start_tally
 from memeloom.catalog.mongo_work import MongoWork
 
 
-class MongoDocuments(MongoMemes, MongoTemplates, MongoSketches, MongoWork, MongoRemoval, DocumentStore):
+class MongoDocuments(
+    MongoMemes, MongoTemplates, MongoSketches, MongoWork, MongoRemoval, MongoFeed, MongoLedger, DocumentStore
+):
     """A `DocumentStore` in the MongoDB database that `url` names. Fork- and pickle-safe.
 
     Args:
@@ -44,7 +48,9 @@ class MongoDocuments(MongoMemes, MongoTemplates, MongoSketches, MongoWork, Mongo
             self._database.close()
             raise
 
-    def _upgrade(self) -> None:
+    def _upgrade(self, version: int) -> None:
+        if version >= 5:
+            return
         self._database["memes"].update_many(*SINCE_4)
         for chunk in batched((meme_id for meme_id, _ in self.failed(FETCH)), CHUNK):
             self._database["memes"].update_many({"_id": {"$in": chunk}}, GIVEN_UP)

@@ -121,13 +121,13 @@ class MongoDatabase:
         version: int,
         indexes: Mapping[str, Sequence[IndexModel]],
         *,
-        upgrade: Callable[[], None],
+        upgrade: Callable[[int], None],
         count: Callable[[], Callable[[ClientSession | None], None]],
         read_only: bool,
     ) -> None:
         """Check the catalog's version and create what is missing, unless `read_only`. Can be repeated if interrupted.
 
-        upgrade: changes the documents of an older version. count: counts everything; returns what writes the counters.
+        upgrade: changes the documents of that older version. count: counts all; returns what writes the counters.
 
         Raises:
             StoreMissing: `read_only`, and there is no catalog.
@@ -146,7 +146,7 @@ class MongoDatabase:
                 # A long deadline: a cancelled build of a large index would start again.
                 with pymongo.timeout(_LONG_SECONDS):
                     if current < version:
-                        upgrade()
+                        upgrade(current)
                         for collection, models in indexes.items():
                             self[collection].create_indexes(list(models))
                     if not self.counts:

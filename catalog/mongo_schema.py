@@ -9,15 +9,18 @@ from pymongo.client_session import ClientSession
 
 from memeloom.catalog.documents import HAS_ADDRESS, HAS_IMAGE, HAS_TEMPLATE, Where, batched, flags
 from memeloom.catalog.errors import StoreCorrupt
+from memeloom.catalog.feed import FeedMeme
 from memeloom.catalog.mongo_database import Document, MongoDatabase
 from memeloom.catalog.records import Meme, Template
 
-R = TypeVar("R", Meme, Template)
+R = TypeVar("R", Meme, Template, FeedMeme)
 
 CHUNK = 1000
 # Where documents of memes and templates refer to blobs.
 BLOB_FIELDS = ("record.image.key", "record.clean.image.key", "record.clean.mask")
-VERSION: Final = 5
+# In which order posts are read.
+POSTS_ORDER: Final = [("_id.account", ASCENDING), ("due_at", ASCENDING), ("_id.meme", ASCENDING)]
+VERSION: Final = 6
 INDEXES: Final = {
     "memes": (
         IndexModel([("record.template.id", ASCENDING), ("_id", ASCENDING)]),
@@ -35,6 +38,18 @@ INDEXES: Final = {
         IndexModel([("stage", ASCENDING), ("state", ASCENDING), ("reason", ASCENDING)]),
         IndexModel([("token", ASCENDING)], sparse=True),
         IndexModel([("_id.meme", ASCENDING)]),
+    ),
+    "feed": (IndexModel([("record.state", ASCENDING), ("_id", ASCENDING)]),),
+    "reactions": (
+        IndexModel([("_id.meme", ASCENDING), ("value", ASCENDING)]),
+        IndexModel([("_id.person", ASCENDING)]),
+        IndexModel([("at", ASCENDING)]),
+    ),
+    "reports": (IndexModel([("_id.meme", ASCENDING)]), IndexModel([("_id.person", ASCENDING)])),
+    "posts": (
+        IndexModel(POSTS_ORDER),
+        IndexModel([("record.state", ASCENDING), *POSTS_ORDER]),
+        IndexModel([("_id.meme", ASCENDING), ("_id.account", ASCENDING), ("due_at", ASCENDING)]),
     ),
 }  # fmt: skip
 
@@ -59,7 +74,7 @@ SINCE_4: Final[tuple[Document, list[Document]]] = (
 GIVEN_UP: Final[Document] = {"$unset": {"missing": ""}}
 
 
-def pack(record: Meme | Template) -> Document:
+def pack(record: Meme | Template | FeedMeme) -> Document:
     """Return the document of `record`, without its `_id` and revision."""
     facts: Document = {"record": record.model_dump(mode="json", exclude={"id"}, exclude_none=True)}
     if isinstance(record, Meme):
@@ -71,7 +86,7 @@ def pack(record: Meme | Template) -> Document:
 
 
 def read(kind: type[R], document: Document) -> R:
-    """Parse a stored meme or template. Raises StoreCorrupt."""
+    """Parse a stored record. Raises StoreCorrupt."""
     try:
         return kind.model_validate({"id": document["_id"], **document["record"]})
     except (ValidationError, KeyError, TypeError) as error:

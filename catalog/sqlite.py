@@ -6,7 +6,9 @@ changes between its reads and writes.
 """
 
 from memeloom.catalog.documents import DocumentStore
+from memeloom.catalog.sqlite_feed import SqliteFeed
 from memeloom.catalog.sqlite_file import Memory, SqliteFile
+from memeloom.catalog.sqlite_ledger import SqliteLedger
 from memeloom.catalog.sqlite_memes import SqliteMemes
 from memeloom.catalog.sqlite_records import SqliteSketches, SqliteTemplates
 from memeloom.catalog.sqlite_removal import SqliteRemoval
@@ -14,7 +16,9 @@ from memeloom.catalog.sqlite_tables import SCHEMA, UPGRADES, VERSION
 from memeloom.catalog.sqlite_work import SqliteWork
 
 
-class SqliteDocuments(SqliteMemes, SqliteTemplates, SqliteSketches, SqliteWork, SqliteRemoval, DocumentStore):
+class SqliteDocuments(
+    SqliteMemes, SqliteTemplates, SqliteSketches, SqliteWork, SqliteRemoval, SqliteFeed, SqliteLedger, DocumentStore
+):
     """A `DocumentStore` in the SQLite file `path`, created if it is new. Fork- and pickle-safe.
 
     Args:

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from memeloom.catalog.documents import FETCH, HAS_ADDRESS, HAS_IMAGE, HAS_TEMPLATE
 from memeloom.catalog.errors import StoreCorrupt
+from memeloom.catalog.feed import FeedMeme, Publication
 from memeloom.catalog.records import DerivedImage, Meme, Template
 
 Parameters: TypeAlias = tuple[Any, ...]
-R = TypeVar("R", Meme, Template)
+R = TypeVar("R", Meme, Template, FeedMeme, Publication)
 
 # Fewer than the 32,766 parameters that SQLite takes in one statement.
 CHUNK = 5000
@@ -131,8 +132,26 @@ END;
 ALTER TABLE state ADD COLUMN last INTEGER NOT NULL DEFAULT 0;
 UPDATE state SET last = (SELECT ifnull(max(n), 0) FROM memes);
 """
+# Version 6: the feed and the ledger. Times are seconds since 1970.
+_SINCE_6: Final = """
+CREATE TABLE feed (id TEXT PRIMARY KEY, record TEXT NOT NULL, state TEXT NOT NULL, shown INTEGER NOT NULL DEFAULT 0)
+  WITHOUT ROWID;
+CREATE INDEX feed_state ON feed (state);
+CREATE TABLE reactions (meme TEXT NOT NULL, person TEXT NOT NULL, value INTEGER NOT NULL, at REAL NOT NULL,
+  PRIMARY KEY (meme, person)) WITHOUT ROWID;
+CREATE INDEX reactions_person ON reactions (person);
+CREATE INDEX reactions_at ON reactions (at);
+CREATE TABLE reports (meme TEXT NOT NULL, person TEXT NOT NULL, reason TEXT NOT NULL, at REAL NOT NULL,
+  PRIMARY KEY (meme, person)) WITHOUT ROWID;
+CREATE INDEX reports_person ON reports (person);
+CREATE TABLE posts (account TEXT NOT NULL, meme TEXT NOT NULL, state TEXT NOT NULL, due_at REAL NOT NULL,
+  record TEXT NOT NULL, PRIMARY KEY (account, meme)) WITHOUT ROWID;
+CREATE INDEX posts_due ON posts (account, due_at, meme);
+CREATE INDEX posts_state ON posts (state, account, due_at, meme);
+CREATE INDEX posts_meme ON posts (meme, account, due_at);
+"""
 # A new catalog is made as an upgrade leaves it, so that both have the same tables.
-SCHEMA: Final = _MEMES + _OTHERS + _SINCE_2 + _SINCE_3 + _INDEXES + _COUNTERS + _TRIGGERS + _EMPTY + _SINCE_5
+SCHEMA: Final = _MEMES + _OTHERS + _SINCE_2 + _SINCE_3 + _INDEXES + _COUNTERS + _TRIGGERS + _EMPTY + _SINCE_5 + _SINCE_6
 # The memes are copied, as SQLite cannot drop the index of a UNIQUE column. One pass, sorted where an index is filled.
 _SINCE_4: Final = f"""
 DROP INDEX memes_template;
@@ -152,13 +171,13 @@ INSERT INTO work_tally SELECT stage, state, {_REASON.format("work")}, count(*) F
 {_EMPTY}
 UPDATE state SET unmatched = (SELECT count(*) FROM sketches WHERE template = '');
 {_TRIGGERS}"""
-VERSION: Final = 5
+VERSION: Final = 6
 # Version n: the statements that make it version n + 1.
-UPGRADES: Final = {1: _SINCE_2, 2: _SINCE_3, 3: _SINCE_4, 4: _SINCE_5}
+UPGRADES: Final = {1: _SINCE_2, 2: _SINCE_3, 3: _SINCE_4, 4: _SINCE_5, 5: _SINCE_6}
 
 
 def read(kind: type[R], record: str) -> R:
-    """Parse a stored meme or template. Raises StoreCorrupt."""
+    """Parse a stored record. Raises StoreCorrupt."""
     try:
         return kind.model_validate_json(record)
     except ValidationError as error:

@@ -39,7 +39,7 @@ CREATE INDEX work_ready ON work (stage, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX work_meme ON work (meme_id);
 """
 # A change of the schema needs an upgrade; then this hash changes, too.
-SCHEMA_SHA256 = "d1cd77bb0282505373811911d14d1ec16f9831ed7f3b081427d57bb8e92fccb1"
+SCHEMA_SHA256 = "051c642fc0b550c21fc4f2522e0fb4e98ae9e97254739853805e23a8a7586a3c"
 PICTURE = (
     '{"key":"' + "a" * 64 + '","width":2,"height":1,"format":"png","bytes":9,"phash64":"' + "0" * 16
     + '","phash256":"' + "0" * 64 + '"}'
@@ -102,7 +102,7 @@ def has_all_and_more(documents: DocumentStore) -> None:
     assert list(documents.sketches()) == [StoredSketch("9", "", b"y")]
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 def test_an_older_catalog_keeps_all_it_holds(old_file: Path, store_config: Store, version: int) -> None:
     with closing(sqlite3.connect(old_file)) as connection:
         for older in range(1, version):
@@ -110,7 +110,7 @@ def test_an_older_catalog_keeps_all_it_holds(old_file: Path, store_config: Store
         connection.execute(f"PRAGMA user_version = {version}")
     with closing(open_documents(store_config)) as documents:
         has_all_and_more(documents)
-    assert version_of(old_file) == VERSION == 5
+    assert version_of(old_file) == VERSION == 6
     assert hashlib.sha256(SCHEMA.encode()).hexdigest() == SCHEMA_SHA256
 
 
@@ -228,7 +228,7 @@ def test_a_catalog_in_mongodb_of_version_1_gets_the_indexes_that_it_lacks(mongo_
         assert {("record.clean.image.key",), ("record.clean.mask",)} <= indexed
         assert ("settled", "_id") in {tuple(index["key"]) for index in old["loose"].list_indexes()}
         assert ("_id.meme",) in {tuple(index["key"]) for index in old["sketches"].list_indexes()}
-        assert old["meta"].find_one() == {"_id": "catalog", "version": 5, "counted": True}
+        assert old["meta"].find_one() == {"_id": "catalog", "version": 6, "counted": True}
     has_all_and_more(documents)
     documents.close()
     again = open_documents(store)

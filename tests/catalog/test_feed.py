@@ -1,0 +1,201 @@
+"""The contract of the feed, kept by SQLite and by MongoDB alike."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memeloom.catalog.documents import DocumentStore
+from memeloom.catalog.errors import StoreDenied
+from memeloom.catalog.feed import FeedMeme, Report, Sums, Value, meme_id
+from memeloom.catalog.stores import open_documents
+from memeloom.configs.schema import Store
+
+WHEN = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def meme(number: int, **facts: object) -> FeedMeme:
+    boxes = ("top", f"bottom {number}")
+    known = {"template": "61579", "boxes": boxes, "model": "m", "arm": "a", "score": 0.25, "written_at": WHEN}
+    return FeedMeme.model_validate({"id": meme_id("61579", boxes), **known, **facts})
+
+
+def put(documents: DocumentStore, n: int) -> list[str]:
+    """Put `n` memes. Returns their ids, sorted."""
+    memes = [meme(number) for number in range(n)]
+    assert documents.put_feed(memes) == n
+    return sorted(each.id for each in memes)
+
+
+class TestMemes:
+    def test_a_meme_is_read_as_it_was_written(self, documents: DocumentStore) -> None:
+        written = meme(1, boxes=("é\0", ""), state="review", reason="a word", score=1)
+        assert documents.put_feed([written]) == 1
+        assert documents.feed_memes([written.id, "unknown"]) == {written.id: written}
+
+    def test_a_known_meme_stays_as_it_is(self, documents: DocumentStore) -> None:
+        first = meme(1)
+        assert documents.put_feed([first, meme(1, model="other"), meme(2)]) == 2
+        assert documents.put_feed([meme(1, score=0.5), meme(3)]) == 1
+        assert documents.feed_memes([first.id]) == {first.id: first}
+
+    def test_a_removed_meme_stays_removed(self, documents: DocumentStore) -> None:
+        (first,) = put(documents, 1)
+        removed = documents.set_feed_state(first, "removed", "a person asked")
+        assert removed == meme(0, state="removed", reason="a person asked")
+        assert documents.set_feed_state(first, "shown") == removed
+        assert documents.put_feed([meme(0)]) == 0
+        assert documents.feed_memes([first]) == {first: removed}
+        assert documents.set_feed_state("unknown", "review") is None
+
+    def test_memes_are_scanned_in_order_by_state(self, documents: DocumentStore) -> None:
+        ids = put(documents, 2500)
+        for each in ids[::500]:
+            documents.set_feed_state(each, "review", "looks odd")
+        assert [each.id for each in documents.scan_feed()] == ids
+        assert [each.id for each in documents.scan_feed("review")] == ids[::500]
+        assert [each.id for each in documents.scan_feed("shown", after=ids[2400])] == ids[2401:]
+        documents.set_feed_state(ids[0], "shown")
+        assert documents.feed_memes(ids[:1])[ids[0]].reason is None
+        assert documents.scan_feed("removed") is not None
+        assert list(documents.scan_feed("removed")) == []
+
+    def test_showings_are_added_up(self, documents: DocumentStore) -> None:
+        first, second = put(documents, 2)
+        documents.add_shown({first: 2, "unknown": 5})
+        documents.add_shown({first: 1, second: 4})
+        documents.add_shown({})
+        assert documents.sums([first, second, "unknown"]) == {first: Sums(shown=3), second: Sums(shown=4)}
+
+
+class TestReactions:
+    def test_a_person_has_one_reaction_the_last_one(self, documents: DocumentStore) -> None:
+        (first,) = put(documents, 1)
+        documents.add_shown({first: 7})
+        assert documents.react(first, "feed:a", 1, WHEN) == Sums(1, 0, 7)
+        assert documents.react(first, "feed:a", 1, WHEN) == Sums(1, 0, 7)
+        assert documents.react(first, "feed:b", -1, WHEN) == Sums(1, 1, 7)
+        assert documents.react(first, "feed:a", -1, WHEN + SECOND) == Sums(0, 2, 7)
+        assert documents.react(first, "feed:a", 0, WHEN + 2 * SECOND) == Sums(0, 1, 7)
+        assert documents.reactions("feed:a", [first]) == {}
+        assert documents.reactions("feed:b", [first, "unknown"]) == {first: -1}
+
+    def test_one_that_comes_late_is_ignored(self, documents: DocumentStore) -> None:
+        (first,) = put(documents, 1)
+        # Taken back before the like itself arrived.
+        documents.react(first, "feed:a", 0, WHEN + timedelta(microseconds=1))
+        assert documents.react(first, "feed:a", 1, WHEN) == Sums(0, 0, 0)
+        assert documents.react(first, "feed:a", 1, WHEN + SECOND) == Sums(1, 0, 0)
+
+    def test_unknown_and_removed_memes_take_none(self, documents: DocumentStore) -> None:
+        (first,) = put(documents, 1)
+        documents.react(first, "feed:a", 1, WHEN)
+        documents.set_feed_state(first, "removed")
+        assert documents.react(first, "feed:b", 1, WHEN) is None
+        assert documents.react("unknown", "feed:b", 1, WHEN) is None
+        assert documents.reactions("feed:b", [first, "unknown"]) == {}
+
+    def test_a_person_is_forgotten(self, documents: DocumentStore) -> None:
+        first, second, third = put(documents, 3)
+        for each, value in ((first, 1), (second, -1), (third, 0)):
+            documents.react(each, "feed:a", value, WHEN)
+            documents.report_meme(each, "feed:a", "spam", WHEN)
+        documents.react(first, "feed:b", 1, WHEN)
+        assert documents.forget_person("feed:a") == 2
+        assert documents.forget_person("feed:a") == 0
+        assert documents.reactions("feed:a", [first, second]) == {}
+        assert documents.sums([first, second]) == {first: Sums(1), second: Sums()}
+        assert list(documents.reports()) == []
+        # Nothing remembers when they reacted.
+        assert documents.react(second, "feed:a", 1, WHEN - SECOND) == Sums(1)
+
+    @pytest.mark.parametrize("n", [12, 6000])
+    def test_memes_with_reactions_are_read_in_order(self, documents: DocumentStore, n: int) -> None:
+        ids = put(documents, n)
+        few = ids[:: n // 6]
+        for number, each in enumerate(few):
+            documents.react(each, "feed:a", 1, WHEN + number * SECOND)
+        documents.react(few[0], "feed:a", 0, WHEN + 10 * SECOND)
+        assert [(each.id, sums) for each, sums in documents.reacted()] == [(each, Sums(1)) for each in few[1:]]
+        found = list(documents.reacted(WHEN + 4 * SECOND))
+        assert found == [(documents.feed_memes([each])[each], Sums(int(each != few[0]))) for each in (few[0], *few[4:])]
+        assert list(documents.reacted(WHEN + 11 * SECOND)) == []
+
+    def test_memes_with_reactions_of_many_are_each_read_once(self, documents: DocumentStore) -> None:
+        ids = put(documents, 60)
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda n: documents.react(ids[n % 60], f"feed:{n}", 1, WHEN), range(5400)))
+        for since in (None, WHEN):
+            assert [(each.id, sums) for each, sums in documents.reacted(since)] == [(each, Sums(90)) for each in ids]
+
+
+def test_reactions_are_what_a_table_of_them_would_be(store: Store) -> None:
+    opened = open_documents(store)
+    ids = put(opened, 3)
+    rounds = iter(range(1000))
+    event = st.tuples(
+        st.sampled_from(ids), st.sampled_from("abc"), st.sampled_from([-1, 0, 1]), st.integers(0, 3), st.booleans()
+    )
+
+    @settings(max_examples=25)
+    @given(st.lists(event, max_size=25))
+    def check(events: list[tuple[str, str, Value, int, bool]]) -> None:
+        # Each round has persons of its own, whom nobody knows.
+        turn = next(rounds)
+        before = opened.sums(ids)
+        known: dict[tuple[str, str], tuple[int, Value]] = {}
+        for each, letter, value, second, forget in events:
+            person = f"feed:{turn}{letter}"
+            if forget and second == 0:
+                theirs = [key for key in known if key[1] == person]
+                assert opened.forget_person(person) == sum(known.pop(key)[1] != 0 for key in theirs)
+                continue
+            sums = opened.react(each, person, value, WHEN + second * SECOND)
+            if second >= known.get((each, person), (0, 0))[0]:
+                known[each, person] = second, value
+            counted = Counter(now for (about, _), (_, now) in known.items() if about == each)
+            assert sums == Sums(before[each].likes + counted[1], before[each].dislikes + counted[-1])
+            theirs_now = {about: now for (about, who), (_, now) in known.items() if who == person and now != 0}
+            assert opened.reactions(person, ids) == theirs_now
+
+    check()
+    opened.close()
+
+
+class TestReports:
+    def test_a_person_reports_a_meme_once(self, documents: DocumentStore) -> None:
+        first, second = put(documents, 2)
+        assert documents.report_meme(second, "feed:a", "spam", WHEN) == 1
+        assert documents.report_meme(second, "feed:a", "hate", WHEN) == 1
+        assert documents.report_meme(second, "feed:b", "spam", WHEN) == 2
+        assert documents.report_meme(second, "feed:c", "spam", WHEN) == 3
+        assert documents.report_meme(first, "feed:c", "hate", WHEN) == 1
+        assert documents.report_meme("unknown", "feed:c", "hate", WHEN) is None
+        assert list(documents.reports()) == [Report(first, 1, ("hate",)), Report(second, 3, ("spam", "hate"))]
+        documents.set_feed_state(first, "removed")
+        assert [report.meme for report in documents.reports()] == [second]
+
+
+def test_a_store_that_may_only_be_read_refuses_writes(store_config: Store) -> None:
+    writing = open_documents(store_config)
+    (first,) = put(writing, 1)
+    reading = open_documents(store_config, read_only=True)
+    writes: list[Callable[[], object]] = [
+        lambda: reading.put_feed([meme(2)]),
+        lambda: reading.react(first, "feed:a", 1, WHEN),
+        lambda: reading.add_shown({first: 1}),
+        lambda: reading.set_feed_state(first, "review"),
+        lambda: reading.report_meme(first, "feed:a", "spam", WHEN),
+        lambda: reading.forget_person("feed:a"),
+    ]
+    for write in writes:
+        with pytest.raises(StoreDenied):
+            write()
+    assert reading.sums([first]) == {first: Sums()}
+    for opened in (reading, writing):
+        opened.close()
