@@ -344,6 +344,28 @@ class Feed(Section):
     arms: tuple[Arm, ...]
 
 
+class Account(Section):
+    # A list of these has no defaults in `default.yaml`; its comments describe them.
+    name: Annotated[str, Field(min_length=1)]
+    network: Literal["bluesky", "mastodon"]
+    server: WebAddress
+    user: Annotated[str, Field(min_length=1)]
+    token: SecretStr
+    per_day: Positive | None = 3
+    hours: tuple[Annotated[int, Field(ge=0, le=23)], Annotated[int, Field(ge=1, le=24)]] = (0, 24)
+    review: bool = True
+    text: str = ""
+
+
+class Publish(Section):
+    accounts: tuple[Account, ...]
+    dry_run: bool
+    attempts: Positive
+    timeout_seconds: Seconds
+    retry_seconds: Seconds
+    sync_days: Positive
+
+
 class Config(Section):
     """Every setting of memeloom, resolved."""
 
@@ -362,6 +384,7 @@ class Config(Section):
     evaluate: Evaluate
     serve: Serve
     feed: Feed
+    publish: Publish
 
     @property
     def written(self) -> dict[str, str]:

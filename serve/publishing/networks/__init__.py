@@ -1,0 +1,1 @@
+"""Networks: one module each, found by `registry.py`."""
