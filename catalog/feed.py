@@ -25,7 +25,9 @@ FeedState: TypeAlias = Literal["shown", "review", "removed"]
 # queued: waits for review. sending: being posted, or a worker died while posting it. refused: a person said no.
 # withdrawn: was posted, and has been deleted there.
 PostState: TypeAlias = Literal["queued", "approved", "sending", "posted", "refused", "failed", "withdrawn"]
-LIKE, NONE, DISLIKE = 1, 0, -1
+LIKE: Final = 1
+NONE: Final = 0
+DISLIKE: Final = -1
 Value: TypeAlias = Literal[-1, 0, 1]
 _ID_CHARACTERS: Final = 20
 
