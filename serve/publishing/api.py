@@ -108,7 +108,9 @@ def understood(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise Unavailable(f"an answer that cannot be used ({type(error).__name__}: {error})"[:_MOST_TEXT]) from error
+            raise Unavailable(
+                f"an answer that cannot be used ({type(error).__name__}: {error})"[:_MOST_TEXT]
+            ) from error
 
     return call
 

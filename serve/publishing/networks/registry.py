@@ -1,4 +1,4 @@
-"""The networks by name. To add one: a module with `open_network`, a line, and its name in `publish.accounts.network`."""
+"""The networks by name. To add one: a module with `open_network`, a line, and its name in the settings."""
 
 from importlib import import_module
 
