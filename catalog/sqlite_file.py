@@ -167,8 +167,15 @@ class SqliteFile:
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """Open a transaction that holds the write lock; durable when the block ends, rolled back on any error."""
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+        # SQLite's own waiting is a sleep, after which others may be faster: with 50 threads some waited for seconds.
+        turn = self._turns.setdefault(os.getpid(), threading.Lock())
+        if not turn.acquire(timeout=self._timeout):
+            raise StoreUnavailable(f"{self._path}: {_BUSY[1].format(timeout=self._timeout)}")
+        try:
+            with self._transaction("BEGIN IMMEDIATE") as connection:
+                yield connection
+        finally:
+            turn.release()
 
     def rewrite(self) -> bool:
         """Write the file anew without deleted data. Returns False if another process's read blocked it."""
@@ -186,7 +193,7 @@ class SqliteFile:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the connections: another process opens its own."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_local", "_open")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_local", "_open", "_turns")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state without connections."""
@@ -196,6 +203,8 @@ class SqliteFile:
     def _reset(self) -> None:
         self._local = threading.local()
         self._open: weakref.WeakSet[_Connection] = weakref.WeakSet()
+        # By process: a fork may copy a lock that is held.
+        self._turns: dict[int, threading.Lock] = {}
 
     def _connection(self) -> sqlite3.Connection:
         mine: _Connection | None = getattr(self._local, "connection", None)
