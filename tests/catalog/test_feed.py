@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memeloom.catalog import mongo_feed, sqlite_feed
 from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.errors import StoreDenied
 from memeloom.catalog.feed import FeedMeme, Report, Sums, Value, meme_id
@@ -126,12 +127,17 @@ class TestReactions:
         assert found == [(documents.feed_memes([each])[each], Sums(int(each != few[0]))) for each in (few[0], *few[4:])]
         assert list(documents.reacted(WHEN + 11 * SECOND)) == []
 
-    def test_memes_with_reactions_of_many_are_each_read_once(self, documents: DocumentStore) -> None:
-        ids = put(documents, 60)
+    def test_memes_with_more_reactions_than_are_held_are_each_read_once(
+        self, documents: DocumentStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in (sqlite_feed, mongo_feed):
+            monkeypatch.setattr(module, "_FEW", 100)
+        ids = put(documents, 20)
         with ThreadPoolExecutor(8) as threads:
-            list(threads.map(lambda n: documents.react(ids[n % 60], f"feed:{n}", 1, WHEN), range(5400)))
+            list(threads.map(lambda n: documents.react(ids[n % 20], f"feed:{n}", 1, WHEN), range(200)))
         for since in (None, WHEN):
-            assert [(each.id, sums) for each, sums in documents.reacted(since)] == [(each, Sums(90)) for each in ids]
+            assert [(each.id, sums) for each, sums in documents.reacted(since)] == [(each, Sums(10)) for each in ids]
+        assert list(documents.reacted(WHEN + SECOND)) == []
 
 
 def test_reactions_are_what_a_table_of_them_would_be(store: Store) -> None:
