@@ -154,6 +154,7 @@ class Counts:
         templates: number of memes by template id, most first.
         template_records: number of templates by state: ``known``, ``found``, ``rejected`` or ``merged``.
         unmatched: number of sketches of memes whose template is unknown.
+        feed: number of ``memes``, ``reactions``, ``reports`` and ``posts`` of the feed, where there are any.
     """
 
     memes: int
@@ -165,6 +166,7 @@ class Counts:
     template_records: Mapping[str, int]
     unmatched: int
     stages: Mapping[str, StageCounts]
+    feed: Mapping[str, int] = field(default_factory=dict)
 
 
 class Importing(Protocol):

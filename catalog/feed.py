@@ -30,6 +30,8 @@ NONE: Final = 0
 DISLIKE: Final = -1
 Value: TypeAlias = Literal[-1, 0, 1]
 _ID_CHARACTERS: Final = 20
+# Tables and collections, by what they hold.
+TABLES: Final = {"memes": "feed", "reactions": "reactions", "reports": "reports", "posts": "posts"}
 
 
 class FeedMeme(Record):

@@ -24,6 +24,7 @@ from memeloom.catalog.documents import (
     revise,
     stage_counts,
 )
+from memeloom.catalog.feed import TABLES
 from memeloom.catalog.mongo_database import Document, MongoDatabase
 from memeloom.catalog.mongo_removal import delete_memes, note_orphans
 from memeloom.catalog.mongo_schema import (
@@ -83,12 +84,14 @@ class MongoMemes(Memes):
                 memes, work = read_tally(self._database)
             else:
                 memes, work = count_memes(self._database), count_work(self._database)
+            feed = {name: self._database[table].estimated_document_count() for name, table in TABLES.items()}
             by_state = self._database["templates"].aggregate([{"$group": {"_id": _STATE, "n": {"$sum": 1}}}])
             return Counts(
                 **tallied((*kind, n) for kind, n in memes.items())._asdict(),
                 template_records={d["_id"]: d["n"] for d in by_state},
                 unmatched=self._database["sketches"].count_documents({"_id": {"$lt": _key("\0", "")}}),
                 stages=stage_counts((stage, state, reason or None, n) for (stage, state, reason), n in work.items()),
+                feed={name: n for name, n in feed.items() if n},
             )
 
     def image_keys(self) -> Iterator[str]:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from memeloom.catalog.documents import Counts, stage_counts
+from memeloom.catalog.feed import TABLES
 from memeloom.catalog.sqlite_tables import STATES
 from memeloom.catalog.tallied import Kind, tallied
 
@@ -27,9 +28,11 @@ def read_counts(connection: sqlite3.Connection) -> Counts:
     kinds = connection.execute("SELECT template, source, flags, n FROM tally WHERE n > 0")
     states = connection.execute(f"SELECT {_STATE}, count(*) FROM templates GROUP BY 1")
     work = connection.execute("SELECT stage, state, reason, n FROM work_tally WHERE n > 0")
+    feed = {name: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for name, table in TABLES.items()}
     return Counts(
         **tallied(kinds)._asdict(),
         template_records=dict(states.fetchall()),
         unmatched=connection.execute("SELECT unmatched FROM state").fetchone()[0],
         stages=stage_counts((stage, STATES[state], reason or None, n) for stage, state, reason, n in work),
+        feed={name: n for name, n in feed.items() if n},
     )

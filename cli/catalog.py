@@ -125,6 +125,8 @@ def _show(counts: Counts, names: Mapping[str, str]) -> None:
     if counts.templates:
         named = {f"{names[key]} ({key})" if key in names else key: n for key, n in counts.templates.items()}
         out.print(count_table(f"by template ({len(named):,})", ("template", "memes"), named))
+    if counts.feed:
+        out.print(count_table("feed", ("what", "count"), counts.feed))
     if not counts.stages:
         return
     work = new_table(

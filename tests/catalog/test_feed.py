@@ -1,5 +1,10 @@
 """The contract of the feed, kept by SQLite and by MongoDB alike."""
 
+import os
+import random
+import signal
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -103,7 +108,8 @@ class TestReactions:
 
     def test_a_person_is_forgotten(self, documents: DocumentStore) -> None:
         first, second, third = put(documents, 3)
-        for each, value in ((first, 1), (second, -1), (third, 0)):
+        values: dict[str, Value] = {first: 1, second: -1, third: 0}
+        for each, value in values.items():
             documents.react(each, "feed:a", value, WHEN)
             documents.report_meme(each, "feed:a", "spam", WHEN)
         documents.react(first, "feed:b", 1, WHEN)
@@ -173,6 +179,97 @@ def test_reactions_are_what_a_table_of_them_would_be(store: Store) -> None:
     opened.close()
 
 
+class TestManyVoters:
+    """Five processes with ten voters each. Every voter reacts to all memes, changes their mind, and reacts again."""
+
+    PROCESSES, THREADS, MEMES, ROUNDS = 5, 10, 6, 2
+
+    @staticmethod
+    def value(voter: int, number: int, turn: int) -> Value:
+        return (1, -1, 0)[(voter + number + turn) % 3]
+
+    def start(self, store: Store, ids: list[str], process: int, heard: int) -> int:
+        """Start a process of voters, who write a line to `heard` when a vote was taken. Returns its id."""
+        child = os.fork()
+        if child:
+            return child
+        documents = open_documents(store)
+
+        def vote(voter: int) -> None:
+            for turn in range(self.ROUNDS):
+                for number in random.Random(voter).sample(range(self.MEMES), self.MEMES):
+                    at = WHEN + turn * SECOND
+                    assert documents.react(ids[number], f"feed:{voter}", self.value(voter, number, turn), at)
+                    os.write(heard, f"{process} {voter} {number}\n".encode())
+
+        code = 1
+        try:
+            with ThreadPoolExecutor(self.THREADS) as threads:
+                list(threads.map(vote, range(process * self.THREADS, (process + 1) * self.THREADS)))
+            code = 0
+        finally:
+            os._exit(code)
+
+    def run(self, store: Store, ids: list[str], processes: list[int], *, victims: list[int]) -> set[tuple[int, int]]:
+        """Let processes vote, of which the victims are killed half-way. Returns who has reacted to what."""
+        reading, writing = os.pipe()
+        children = {process: self.start(store, ids, process, writing) for process in processes}
+        os.close(writing)
+        taken, lines = set(), Counter[int]()
+        with os.fdopen(reading) as heard:
+            for line in heard:
+                process, voter, number = map(int, line.split())
+                taken.add((voter, number))
+                lines[process] += 1
+                if process in victims and lines[process] == self.THREADS * self.MEMES * self.ROUNDS // 2:
+                    os.kill(children[process], signal.SIGKILL)
+        codes = {process: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for process, child in children.items()}
+        assert codes == {process: -signal.SIGKILL if process in victims else 0 for process in processes}
+        return taken
+
+    def test_no_vote_is_lost_or_counted_twice_though_processes_are_killed(self, store: Store) -> None:
+        documents = open_documents(store)
+        ids = put(documents, self.MEMES)
+        documents.close()
+        taken = self.run(store, ids, list(range(self.PROCESSES)), victims=[1, 3])
+        documents = open_documents(store)
+        for voter, number in taken:
+            # The first reaction or the second one, where there is one.
+            values = {self.value(voter, number, turn) for turn in range(self.ROUNDS)}
+            assert documents.reactions(f"feed:{voter}", [ids[number]]).get(ids[number], 0) in values
+        documents.close()
+        # The people whose process was killed send all their votes again.
+        self.run(store, ids, [1, 3], victims=[])
+        documents = open_documents(store)
+        last = self.ROUNDS - 1
+        for number, each in enumerate(ids):
+            counts = Counter(self.value(voter, number, last) for voter in range(self.PROCESSES * self.THREADS))
+            assert documents.sums([each]) == {each: Sums(counts[1], counts[-1])}
+        documents.close()
+
+    @pytest.mark.soak
+    def test_votes_a_second(self, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+        documents = open_documents(store)
+        ids = put(documents, self.MEMES)
+        seconds: list[float] = []
+
+        def vote(voter: int) -> None:
+            for turn in range(100):
+                start = time.monotonic()
+                documents.react(ids[turn % self.MEMES], f"feed:{voter}", 1, WHEN + turn * SECOND)
+                seconds.append(time.monotonic() - start)
+
+        start = time.monotonic()
+        with ThreadPoolExecutor(50) as threads:
+            list(threads.map(vote, range(50)))
+        rate = len(seconds) / (time.monotonic() - start)
+        documents.close()
+        middle, worst = (1000 * sorted(seconds)[int(len(seconds) * share)] for share in (0.5, 0.99))
+        with capsys.disabled():
+            sys.stdout.write(f"\n{rate:.0f} votes/s of 50 threads, p50 {middle:.0f} ms, p99 {worst:.0f} ms\n")
+        assert worst < 5000
+
+
 class TestReports:
     def test_a_person_reports_a_meme_once(self, documents: DocumentStore) -> None:
         first, second = put(documents, 2)
@@ -183,6 +280,7 @@ class TestReports:
         assert documents.report_meme(first, "feed:c", "hate", WHEN) == 1
         assert documents.report_meme("unknown", "feed:c", "hate", WHEN) is None
         assert list(documents.reports()) == [Report(first, 1, ("hate",)), Report(second, 3, ("spam", "hate"))]
+        assert documents.counts().feed == {"memes": 2, "reports": 4}
         documents.set_feed_state(first, "removed")
         assert [report.meme for report in documents.reports()] == [second]
 
