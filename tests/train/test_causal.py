@@ -124,11 +124,6 @@ def test_each_packed_caption_has_its_own_picture(table: Table) -> None:
     assert found == 40
 
 
-def test_texts_without_a_picture_see_the_mean_of_all() -> None:
-    pictures = CaptionPictures(np.array([[1, 4], [3, 0]], np.float16), np.array([1, 0, 1], np.int32)).and_without(2)
-    np.testing.assert_array_equal(pictures.vectors[pictures.rows], [[3, 0], [1, 4], [3, 0], [2, 2], [2, 2]])
-
-
 def test_a_character_is_read_with_the_one_before_its_template_and_its_box(table: Table) -> None:
     texts = ["ab|c|d", "|" * 20, "e"]
     packed = packing(text_of([*map(ALPHABET.encode, texts)], np.array([3, 1, 2])), table, rows=1)
@@ -160,7 +155,7 @@ def test_a_masked_template_is_masked_in_what_is_read_and_in_what_is_counted(tabl
 
 
 def by_others(text: Text) -> tuple[Table, ByOthers]:
-    return count_folds(text, forget_singles=False, done=lambda _: None)
+    return count_folds(text, text.captions(np.arange(0)), forget_singles=False, done=lambda _: None)
 
 
 def estimates_by_caption(text: Text) -> list[NDArray[np.float32]]:

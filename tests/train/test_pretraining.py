@@ -1,4 +1,4 @@
-"""Texts that are no captions are learned with them, and make a model better where captions are few."""
+"""Texts that are no captions are counted with them, and make a model better where captions are few."""
 
 import gzip
 import json

@@ -85,10 +85,12 @@ class ByOthers:
         return Estimates(logs, depth)
 
 
-def count_folds(text: Text, *, forget_singles: bool, done: Callable[[int], None]) -> tuple[Table, ByOthers]:
-    """Return the counts of `text`, and the estimator of its captions.
+def count_folds(
+    text: Text, others: Text, *, forget_singles: bool, done: Callable[[int], None]
+) -> tuple[Table, ByOthers]:
+    """Return the counts of the captions `text` and of `others`, and the estimator of the captions.
 
-    Counts three quarters of the captions four times, and everything once, in threads.
+    Counts `others` and three quarters of the captions four times, and everything once, in threads.
     done: as of `memeloom.train.ngram.chains.count`.
     """
     captions = np.arange(len(text.templates))
@@ -96,7 +98,7 @@ def count_folds(text: Text, *, forget_singles: bool, done: Callable[[int], None]
 
     def counted(fold: int) -> Table:
         part = text if fold == folds else text.captions(captions[captions % folds != fold])
-        return count(part, forget_singles=forget_singles, done=done)
+        return count(part.followed_by(others), forget_singles=forget_singles, done=done)
 
     with ThreadPoolExecutor(_THREADS) as threads:
         whole, *parts = threads.map(counted, [folds, *range(folds)])

@@ -144,11 +144,10 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
     templates, known = dataset.manifest.templates, np.unique(dataset.train.templates).tolist()
     spelling = Spelling.of(alphabet, separator)
     told, asked = (text_of(captions, known, spelling) for captions in (dataset.train, dataset.validation))
-    told = told.followed_by(read_pretraining(settings.pretrain, alphabet, spelling))
-    named = np.full(len(told.templates), len(templates), np.int32)
-    named[: len(dataset.train)] = dataset.train.templates
-    progress.start("count", len(told) * FOLDS * len(COUNTED_CHAINS), "characters")
-    table, by_others = count_folds(told, forget_singles=own.forget_singles, done=progress.advance)
+    others = read_pretraining(settings.pretrain, alphabet, spelling)
+    characters = (len(told) * FOLDS + len(others) * (FOLDS + 1)) * len(COUNTED_CHAINS)
+    progress.start("count", characters, "characters")
+    table, by_others = count_folds(told, others, forget_singles=own.forget_singles, done=progress.advance)
     progress.finish()
     shape = own.model_dump(include={"units", "layers", "hidden", "dropout"})
     core = Core(
@@ -164,10 +163,9 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
     networks = join(core, sight, size)
     if sight is not None and learned is not None:
         sight.fit_statistics(learned.vectors)
-        learned = learned.and_without(len(told.templates) - len(learned.rows))
     rows = {"rows": own.batch, "length": own.length, "seed": settings.seed}
     names = encoded_names(templates, alphabet)
-    learnable = Remembering(by_others, names, named)
+    learnable = Remembering(by_others, names, dataset.train.templates)
     learn = PackedBatches(told, learnable, **rows, unknown=own.unknown, shown=learned)
     checkable = Remembering(by_all(table), names, dataset.validation.templates)
     check = PackedBatches(asked, checkable, **rows, unknown=0, shown=checked)

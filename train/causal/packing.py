@@ -23,12 +23,6 @@ class CaptionPictures(NamedTuple):
     vectors: NDArray[np.float16]
     rows: NDArray[np.int32]
 
-    def and_without(self, count: int) -> "CaptionPictures":
-        """Return these pictures, followed by `count` captions without one: they see the mean, which tells nothing."""
-        mean = self.vectors.mean(axis=0, keepdims=True, dtype=np.float32).astype(np.float16)
-        none = np.full(count, len(self.vectors), np.int32)
-        return CaptionPictures(np.concatenate([self.vectors, mean]), np.concatenate([self.rows, none]))
-
 
 class PackedBatches:
     """The batches of captions.
