@@ -1,0 +1,1 @@
+"""The feed: memes that people scroll through and vote on."""
