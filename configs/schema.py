@@ -243,6 +243,7 @@ class Train(Section):
     restart: bool
     model: KindName
     pretrain: tuple[str, ...]
+    feedback: str | None
     pictures: Pictures
     causal: Causal
     convnet: Convnet
@@ -342,6 +343,10 @@ class Feed(Section):
     ahead: Positive
     budget: Budget
     arms: tuple[Arm, ...]
+    removed_words: tuple[Literal["mild", "strong", "slur"], ...]
+    reviewed_words: tuple[Literal["mild", "strong", "slur"], ...]
+    blocked: tuple[str, ...]
+    blocked_file: str | None
 
 
 class Account(Section):
