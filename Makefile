@@ -116,7 +116,7 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (most need real data: DATA=folder)
-.PHONY: bench-catalog bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-generate bench-drawing bench-serve bench-train bench-gpu
+.PHONY: bench-catalog bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-generate bench-drawing bench-publish bench-serve bench-train bench-gpu
 bench-crawl: setup package-lists $(PEERS)  ## Crawl rates and memory beside Scrapy, scrapy-redis and img2dataset
 	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
 
@@ -155,6 +155,9 @@ bench-generate: setup  ## Start to first caption, captions per second, one, many
 
 bench-drawing: setup  ## Drawn captions: time a picture, and words that OCR reads back
 	$(BIN)/python -m bench.drawing --data $(DATA) $(ARGS)
+
+bench-publish: setup  ## A thousand posts by killed processes on failing networks: posted twice or lost
+	$(BIN)/python -m bench.publish $(ARGS)
 
 bench-serve: setup  ## Load on the server: drawn memes, captions, overload; needs a demo: ARGS='--folder data/demo'
 	@$(PACKAGES) wrk:wrk || true

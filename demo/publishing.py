@@ -33,7 +33,8 @@ _FAULTS: Final[Sequence[tuple[str, Apply, Mapping[str, Any]]]] = (
     ("answer without a body", stall, {"sends": "headers"}),
     ("slow bytes", slow_bytes, {"pause": 0.02}),
 )
-TOO_MANY: Final = "too many requests"
+# Share of the faults that are answers to too many requests: each makes an account pause for a second.
+_LIMITED: Final = 0.05
 
 
 class Server(Protocol):
@@ -103,15 +104,21 @@ class Networks:
     def _faulty(self, server: Server, name: str) -> Any:
         chance = random.Random(f"{self.seed} {name}")
 
-        @web.middleware
-        async def inject(request: web.Request, handler: Handler) -> web.StreamResponse:
+        async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
             if chance.random() >= self.faults:
                 return await handler(request)
-            if chance.random() < 0.05:
-                self.injected[TOO_MANY] += 1
+            if chance.random() < _LIMITED:
+                self.injected["too many requests"] += 1
                 return server.too_many()
             what, apply, settings = chance.choice(_FAULTS)
             self.injected[what] += 1
             return await apply(request, handler, settings)
+
+        @web.middleware
+        async def inject(request: web.Request, handler: Handler) -> web.StreamResponse:
+            try:
+                return await answer(request, handler)
+            except ConnectionError:  # the client was killed meanwhile
+                return web.Response(status=400)
 
         return inject

@@ -106,12 +106,11 @@ class Publisher:
     def due(self) -> "Due":
         """Read from the ledger what may be posted now."""
         now = self.now()
-        lost = now - timedelta(seconds=_DEADLINES * self.settings.timeout_seconds)
         begun, fresh, last = [], {}, None
         for post in self.documents.posts(account=self.key):
             if post.sent_at is not None and post.state in _OCCUPYING:
                 last = max(last or post.sent_at, post.sent_at)
-            if post.state == "sending" and (post.sent_at is None or post.sent_at <= lost):
+            if post.state == "sending" and self._is_lost(post):
                 begun.append(post)
             elif post.state == "approved" and post.due_at <= now:
                 if post.begun_at is None:
@@ -171,8 +170,24 @@ class Publisher:
         found = self.network.find(draft, begun_at - _MARGIN)
         if not found:
             return None
-        others = {each.post for each in self.documents.posts(account=self.key) if each.meme != post.meme}
-        return next((each for each in found if each.post not in others), None)
+        others = [each for each in self.documents.posts(account=self.key) if each.meme != post.meme]
+        noted = {each.post for each in others}
+        free = next((each for each in found if each.post not in noted), None)
+        if free is not None and any(self._may_own(each, draft) for each in others):
+            raise Unavailable("a post that looks the same is being sent")
+        return free
+
+    def _may_own(self, post: Publication, draft: Draft) -> bool:
+        """Return True if another worker is sending a post that looks like `draft`, and has not noted it yet."""
+        if post.state != "sending" or self._is_lost(post):
+            return False
+        meme = self.documents.feed_memes([post.meme]).get(post.meme)
+        return meme is not None and self.pictures.draft(meme, post).alt == draft.alt
+
+    def _is_lost(self, post: Publication) -> bool:
+        """Return True if the worker that was sending a post cannot be alive any more."""
+        seconds = _DEADLINES * self.settings.timeout_seconds
+        return post.sent_at is None or post.sent_at <= self.now() - timedelta(seconds=seconds)
 
     def _note(self, known: Publication, state: PostState, **changes: Any) -> None:
         self.counts[state] += state != "approved"
