@@ -26,7 +26,7 @@ _CLUSTER: Final[Mapping[Backend, tuple[str, ...]]] = MappingProxyType({
 })  # fmt: skip
 # Kinds that are counted, not fitted: they need neither Keras nor a backend.
 COUNTED: Final[tuple[KindName, ...]] = ("ngram",)
-# Kinds that read `train.pretrain`.
+# Kinds that read `train.pretrain`, and the weights of captions in `train.feedback`.
 PRETRAINED: Final[tuple[KindName, ...]] = ("causal", "ngram")
 _BACKEND_MODULE = "memeloom.train.backend"
 
@@ -97,11 +97,13 @@ def check_training(settings: Train) -> None:
         NotADataset: `train.dataset` is not a dataset.
         ConfigError: the backend is unknown, or `train.devices` is workers and the environment does not name them.
         MissingExtra: a package of the backend, of the kind of model or of the dataset's format is not installed.
-        MemeloomError: a split is empty, a file of `train.pretrain` cannot be read, or the kind of model needs pictures
-            that the dataset does not have.
+        MemeloomError: a split is empty, a file of `train.pretrain` or `train.feedback` cannot be read, or the kind of
+            model needs pictures that the dataset does not have.
     """
     if settings.pretrain:
         _check_pretraining(settings)
+    if settings.feedback is not None:
+        _check_feedback(settings, settings.feedback)
     if settings.model in COUNTED:
         if settings.devices != "one":
             raise ConfigError(f"train.devices is {settings.devices}, but {settings.model} is counted by one process")
@@ -132,6 +134,19 @@ def _check_pretraining(settings: Train) -> None:
     from memeloom.train.pretraining import check_pretraining
 
     check_pretraining(settings.pretrain)
+
+
+def _check_feedback(settings: Train, path: str) -> None:
+    from memeloom.train.feedback import read_feedback
+
+    found = read_feedback(Path(path))
+    if found.captions and settings.model not in PRETRAINED:
+        raise ConfigError(
+            f"train.feedback: {settings.model} does not weigh captions; {' and '.join(PRETRAINED)} do. "
+            "A file of pairs alone is for the ranker of any kind"
+        )
+    if found.pairs and not found.captions and not settings.ranker:
+        raise ConfigError(f"train.feedback: {path} holds pairs, which only a ranker reads; set train.ranker=true")
 
 
 def check_encoder_weights(weights: str) -> None:

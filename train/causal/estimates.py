@@ -86,19 +86,27 @@ class ByOthers:
 
 
 def count_folds(
-    text: Text, others: Text, *, forget_singles: bool, done: Callable[[int], None]
+    text: Text,
+    others: Text,
+    *,
+    forget_singles: bool,
+    importance: NDArray[np.float32] | None = None,
+    done: Callable[[int], None],
 ) -> tuple[Table, ByOthers]:
     """Return the counts of the captions `text` and of `others`, and the estimator of the captions.
 
     Counts `others` and three quarters of the captions four times, and everything once, in threads.
-    done: as of `memeloom.train.ngram.chains.count`.
+    importance: weight of each caption of `text`, (captions,); None is 1. done: as of
+    `memeloom.train.ngram.chains.count`.
     """
     captions = np.arange(len(text.templates))
     folds = max(min(FOLDS, len(captions)), 1)
 
     def counted(fold: int) -> Table:
-        part = text if fold == folds else text.captions(captions[captions % folds != fold])
-        return count(part.followed_by(others), forget_singles=forget_singles, done=done)
+        rows = captions if fold == folds else captions[captions % folds != fold]
+        part = text if fold == folds else text.captions(rows)
+        weights = None if importance is None else importance[rows]
+        return count(part.followed_by(others), forget_singles=forget_singles, importance=weights, done=done)
 
     with ThreadPoolExecutor(_THREADS) as threads:
         whole, *parts = threads.map(counted, [folds, *range(folds)])

@@ -28,6 +28,7 @@ from memeloom.train.causal.packing import CaptionPictures, PackedBatches, fill
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import CaptionScores, ModelParts, TrainingTask
 from memeloom.train.corpus import Captions, Dataset
+from memeloom.train.feedback import read_feedback, weigh
 from memeloom.train.ngram.chains import CHAINS as COUNTED_CHAINS
 from memeloom.train.ngram.chains import restored_table, stored_chains
 from memeloom.train.ngram.contexts import Spelling
@@ -144,10 +145,17 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
     templates, known = dataset.manifest.templates, np.unique(dataset.train.templates).tolist()
     spelling = Spelling.of(alphabet, separator)
     told, asked = (text_of(captions, known, spelling) for captions in (dataset.train, dataset.validation))
+    rows_of_told, importance = dataset.train.templates, None
+    if settings.feedback is not None:
+        weighted = weigh(read_feedback(Path(settings.feedback)).captions, dataset, told)
+        told, importance = told.followed_by(weighted.added), weighted.weights
+        rows_of_told = np.concatenate([rows_of_told, weighted.rows])
     others = read_pretraining(settings.pretrain, alphabet, spelling)
     characters = (len(told) * FOLDS + len(others) * (FOLDS + 1)) * len(COUNTED_CHAINS)
     progress.start("count", characters, "characters")
-    table, by_others = count_folds(told, others, forget_singles=own.forget_singles, done=progress.advance)
+    table, by_others = count_folds(
+        told, others, forget_singles=own.forget_singles, importance=importance, done=progress.advance
+    )
     progress.finish()
     shape = own.model_dump(include={"units", "layers", "hidden", "dropout"})
     core = Core(
@@ -163,10 +171,11 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
     networks = join(core, sight, size)
     if sight is not None and learned is not None:
         sight.fit_statistics(learned.vectors)
+        learned = learned.and_templates(pictures.templates, rows_of_told[len(learned.rows) :])
     rows = {"rows": own.batch, "length": own.length, "seed": settings.seed}
     names = encoded_names(templates, alphabet)
-    learnable = Remembering(by_others, names, dataset.train.templates)
-    learn = PackedBatches(told, learnable, **rows, unknown=own.unknown, shown=learned)
+    learnable = Remembering(by_others, names, rows_of_told)
+    learn = PackedBatches(told, learnable, **rows, unknown=own.unknown, shown=learned, importance=importance)
     checkable = Remembering(by_all(table), names, dataset.validation.templates)
     check = PackedBatches(asked, checkable, **rows, unknown=0, shown=checked)
     return TrainingTask(

@@ -23,13 +23,21 @@ class CaptionPictures(NamedTuple):
     vectors: NDArray[np.float16]
     rows: NDArray[np.int32]
 
+    def and_templates(self, templates: NDArray[np.float32], rows: NDArray[np.int32]) -> "CaptionPictures":
+        """Return these pictures, followed by those of captions that see a template: its row in `templates`."""
+        if not len(rows):
+            return self
+        vectors = np.concatenate([self.vectors, templates.astype(np.float16)])
+        return CaptionPictures(vectors, np.concatenate([self.rows, rows + np.int32(len(self.vectors))]))
+
 
 class PackedBatches:
     """The batches of captions.
 
     text: the captions, their templates as the network numbers them. rows, length: shape of a batch. Captions longer
     than a row are truncated. unknown: share of captions whose template is masked, to train the vector of unknown
-    templates. shown: the pictures of the captions, for a network that uses them.
+    templates. shown: the pictures of the captions, for a network that uses them. importance: weight of each caption,
+    (captions,); None is 1.
     """
 
     def __init__(
@@ -42,9 +50,11 @@ class PackedBatches:
         seed: int,
         unknown: float,
         shown: CaptionPictures | None = None,
+        importance: NDArray[np.float32] | None = None,
     ) -> None:
         self._text, self._estimate = text, estimate
         self._shape, self._seed, self._unknown, self._shown = (rows, length), seed, unknown, shown
+        self._importance = importance
         self._sizes = np.minimum(np.diff(text.starts), length)
         most = None if shown is None else _CAPTIONS_A_ROW
         self._packed = PackedRows(
@@ -72,6 +82,9 @@ class PackedBatches:
             hidden = np.random.default_rng([self._seed, step]).random(len(chosen)) < self._unknown
             templates = np.where(hidden, UNKNOWN_TEMPLATE, templates)
         inputs, labels, weights = fill(self._text, self._estimate, chosen, rows, templates, self._shape)
+        if self._importance is not None:
+            # Captions lie in order, row by row.
+            weights[weights > 0] = np.repeat(self._importance[chosen], self._sizes[chosen])
         pictures = [] if self._shown is None else [self._pictures(self._shown, chosen, rows)]
         return (*inputs, *pictures), labels, weights
 

@@ -19,10 +19,13 @@ from memeloom.configs.schema import Train, Training
 from memeloom.dataset.manifest import file_sha256
 from memeloom.train.contract import TrainingTask
 from memeloom.train.corpus import Dataset
+from memeloom.train.feedback import feedback_digest
 
 CHECKPOINT = "checkpoint.npz"
 _VERSION = 2
-_LEARNED_FROM: Final = MappingProxyType({"dataset": "another dataset", "pretrain": "other texts"})
+_LEARNED_FROM: Final = MappingProxyType({
+    "dataset": "another dataset", "pretrain": "other texts", "feedback": "other feedback",
+})  # fmt: skip
 # Raised by NumPy and zipfile for files that are truncated, empty, or corrupted.
 _DAMAGED = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError, SyntaxError,
@@ -122,6 +125,7 @@ def identity(
         # The cosine ends at the last step.
         **({"steps": steps} if hyperparameters.schedule == "cosine" else {}),
         **({"pretrain": [file_sha256(Path(path)) for path in settings.pretrain]} if settings.pretrain else {}),
+        **({"feedback": feedback_digest(Path(settings.feedback))} if settings.feedback is not None else {}),
         "dataset": [file.sha256 for file in dataset.manifest.files],
     }
 

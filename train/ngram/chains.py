@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.train.ngram.contexts import LONGEST, MOST_WORDS, Context, Contexts
@@ -35,16 +36,20 @@ def count(
     *,
     chains: Sequence[Sequence[Context]] = tuple(CHAINS.values()),
     forget_singles: bool = False,
+    importance: NDArray[np.float32] | None = None,
     done: Callable[[int], None] = lambda _: None,
 ) -> Table:
     """Count what follows the contexts of `chains` in `text`.
 
-    forget_singles: True forgets long contexts that occur once. done: called with the number of characters counted by
-    each chain.
+    forget_singles: True forgets long contexts that occur once. importance: weight of each caption, or of
+    the first ones; all others have 1. done: called with the number of characters counted by each chain.
     """
+    if importance is not None:
+        importance = np.pad(importance, (0, len(text.templates) - len(importance)), constant_values=1)
     levels = []
     for chain in chains:
-        levels += count_chain(text, chain, kept_singles=_KEPT_SINGLES if forget_singles else None)
+        kept_singles = _KEPT_SINGLES if forget_singles else None
+        levels += count_chain(text, chain, kept_singles=kept_singles, importance=importance)
         done(len(text))
     return Table.of(Contexts(chains), text.spelling.characters, levels)
 

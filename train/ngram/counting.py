@@ -4,6 +4,9 @@ Interpolated and modified (Chen and Goodman, "An Empirical Study of Smoothing Te
 a context takes a discount off each count, and its more general context says how that is spread. The counts of a general
 context are the number of different specific ones, not of occurrences (Kneser and Ney, 1995). Contexts need not be the
 last characters; each has to be a function of the next more specific one.
+
+Captions may have weights. They scale what is counted, after discounting: the discounts are those of whole counts, and a
+context's share of a character grows with the mean weight of the captions in which it follows.
 """
 
 from collections.abc import Sequence
@@ -37,17 +40,25 @@ class Level(NamedTuple):
     left: NDArray[np.float32]
 
 
-def count_chain(text: Text, chain: Sequence[Context], *, kept_singles: int | None = None) -> list[Level]:
+def count_chain(
+    text: Text,
+    chain: Sequence[Context],
+    *,
+    kept_singles: int | None = None,
+    importance: NDArray[np.float32] | None = None,
+) -> list[Level]:
     """Count the characters of `text` by the contexts of a chain, general to specific.
 
     kept_singles: number of general contexts whose values are all kept; of the others, values that occur once are
         forgotten. None keeps all.
+    importance: weight of each caption, (captions,); None is 1.
     """
     levels: list[Level] = []
     columns = [Contexts([[context]]) for context in chain]
     positions = np.arange(len(text), dtype=np.int32)
     weights = np.ones(len(text), np.uint32)
     single = np.ones(len(text), np.bool_)
+    important = None if importance is None else importance[text.caption]
     own = _hashed(text, columns[-1], positions)
     for number in range(len(chain) - 1, -1, -1):
         general = _hashed(text, columns[number - 1], positions) if number else np.zeros_like(own)
@@ -55,13 +66,17 @@ def count_chain(text: Text, chain: Sequence[Context], *, kept_singles: int | Non
         # them counts it, and it counts occurrences.
         counted = np.flatnonzero(own != general)
         symbols = text.characters[positions[counted]] - np.uint16(1)
-        keys, following, counts, kept = _counted(own[counted], symbols, weights[counted])
+        keys, following, counts, kept, mean = _counted(
+            own[counted], symbols, weights[counted], None if important is None else important[counted]
+        )
         single_entries = single[counted[kept]] & (counts == 1)
         forget = single_entries if kept_singles is not None and number >= kept_singles else None
-        levels.append(_level(keys, following, counts, forget))
+        levels.append(_level(keys, following, counts, forget, mean))
         same = np.flatnonzero(own == general)
         single = np.concatenate([single_entries, single[same]])
         weights = np.concatenate([np.ones(len(kept), np.uint32), weights[same]])
+        if important is not None and mean is not None:
+            important = np.concatenate([mean, important[same]])
         active = np.concatenate([counted[kept], same])
         own, positions = general[active], positions[active]
     return levels[::-1]
@@ -77,35 +92,55 @@ def _hashed(text: Text, context: Contexts, positions: NDArray[np.int32]) -> Hash
 
 
 def _counted(
-    hashed: Hashes, symbols: NDArray[np.uint16], weights: NDArray[np.uint32]
-) -> tuple[Hashes, NDArray[np.uint16], NDArray[np.uint32], NDArray[np.int64]]:
-    """Return each pair of context and character once, sorted: hash, character, count, and one place where it is."""
+    hashed: Hashes,
+    symbols: NDArray[np.uint16],
+    weights: NDArray[np.uint32],
+    important: NDArray[np.float32] | None,
+) -> tuple[Hashes, NDArray[np.uint16], NDArray[np.uint32], NDArray[np.int64], NDArray[np.float32] | None]:
+    """Return each pair of context and character once, sorted: hash, character, count, and one place where it is.
+
+    The last is the mean of `important` in each, None if that is None.
+    """
     keys = hashed | symbols.astype(np.uint64)
     order = np.argsort(keys)
     keys = keys[order]
     new = np.flatnonzero(_differ(keys))
     counts = np.add.reduceat(weights[order], new) if len(new) else np.zeros(0, np.uint32)
+    mean = None
+    if important is not None:
+        mean = (np.add.reduceat((important * weights)[order], new) if len(new) else np.zeros(0)) / counts
+        mean = mean.astype(np.float32)
     keys, kept = keys[new], order[new]
-    return keys & CLEAR, (keys & _SYMBOL).astype(np.uint16), counts, kept
+    return keys & CLEAR, (keys & _SYMBOL).astype(np.uint16), counts, kept, mean
 
 
 def _level(
-    keys: Hashes, symbols: NDArray[np.uint16], counts: NDArray[np.uint32], forget: NDArray[np.bool_] | None
+    keys: Hashes,
+    symbols: NDArray[np.uint16],
+    counts: NDArray[np.uint32],
+    forget: NDArray[np.bool_] | None,
+    mean: NDArray[np.float32] | None,
 ) -> Level:
-    """Return a level of sorted pairs. forget: True for those of which a context with no other is left out."""
+    """Return a level of sorted pairs.
+
+    forget: True for those of which a context with no other is left out. mean: weight of each pair; None is 1.
+    """
     begins = np.flatnonzero(_differ(keys))
     sizes = np.diff(begins, append=len(keys))
     off = discounts(counts)[np.minimum(counts, _LAST_DISCOUNT)]
+    amounts: NDArray[Any] = counts
+    if mean is not None:
+        amounts, off = counts * mean, off * mean
     if forget is not None:
         kept = (sizes > 1) | ~forget[begins]
         pairs = np.repeat(kept, sizes)
-        keys, symbols, counts, off = keys[pairs], symbols[pairs], counts[pairs], off[pairs]
+        keys, symbols, amounts, off = keys[pairs], symbols[pairs], amounts[pairs], off[pairs]
         sizes = sizes[kept]
         begins = np.cumsum(sizes) - sizes
     if not len(begins):
         return Level(keys, sizes, symbols, off, off)
-    total = np.add.reduceat(counts, begins, dtype=np.float32)
-    shares = (counts - off) / np.repeat(total, sizes)
+    total = np.add.reduceat(amounts, begins, dtype=np.float32)
+    shares = (amounts - off) / np.repeat(total, sizes)
     left = np.add.reduceat(off, begins) / total
     return Level(keys[begins], sizes, symbols, shares.astype(np.float32), left.astype(np.float32))
 

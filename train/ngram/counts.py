@@ -48,20 +48,24 @@ class Counts:
         *,
         chains: Sequence[Sequence[Context]] = tuple(CHAINS.values()),
         forget_singles: bool = False,
+        importance: NDArray[np.float32] | None = None,
         seed: int = 1,
         done: Callable[[int], None] = lambda _: None,
     ) -> "Counts":
         """Count the captions of `text`, but for a few that the mixing is fitted on, with and without their template.
 
-        others: further texts to count. forget_singles, done: see `count`.
+        others: further texts to count. importance: weight of each caption of `text`, (captions,); None is 1.
+        forget_singles, done: see `count`.
         """
         order = np.random.default_rng(seed).permutation(len(text.templates))
         ends = np.cumsum(np.diff(text.starts)[order])
         apart = min(int(np.searchsorted(ends, _FITTED)) + 1, max(int(len(order) * _FITTED_SHARE), 1))
-        counted = text.captions(np.sort(order[apart:])) if apart < len(order) else text
+        rows = np.sort(order[apart:]) if apart < len(order) else np.arange(len(order))
+        counted = text.captions(rows)
+        importance = None if importance is None else importance[rows]
         if others is not None:
             counted = counted.followed_by(others)
-        table = count(counted, chains=chains, forget_singles=forget_singles, done=done)
+        table = count(counted, chains=chains, forget_singles=forget_singles, importance=importance, done=done)
         del counted
         told = text.captions(order[:apart])
         untold = Text(told.characters, told.starts, np.zeros_like(told.templates), told.spelling)

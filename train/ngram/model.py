@@ -1,6 +1,7 @@
 """`ngram`: a counted model that trains, scores and writes without TensorFlow and Keras."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -13,6 +14,7 @@ from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import CaptionScores, ModelParts, Prompt, boxes_closed
 from memeloom.train.corpus import Captions, Dataset, template_numbers
+from memeloom.train.feedback import read_feedback, weigh
 from memeloom.train.ngram.chains import CHAINS
 from memeloom.train.ngram.contexts import Spelling
 from memeloom.train.ngram.counts import Counts
@@ -108,10 +110,14 @@ def fit(settings: Train, dataset: Dataset, progress: Progress) -> NgramCaptioner
     alphabet, separator = dataset.alphabet, dataset.manifest.separator
     learned = np.unique(dataset.train.templates).tolist()
     text = text_of(dataset.train, learned, Spelling.of(alphabet, separator))
-    others = read_pretraining(settings.pretrain, alphabet, text.spelling)
+    others, weights = read_pretraining(settings.pretrain, alphabet, text.spelling), None
+    if settings.feedback is not None:
+        weighted = weigh(read_feedback(Path(settings.feedback)).captions, dataset, text)
+        text, weights = text.followed_by(weighted.added), weighted.weights
     progress.start("count", len(CHAINS) * (len(text) + len(others)), "characters")
     counts = Counts.fit(
-        text, others, forget_singles=settings.ngram.forget_singles, seed=settings.seed, done=progress.advance
+        text, others, forget_singles=settings.ngram.forget_singles, importance=weights, seed=settings.seed,
+        done=progress.advance,
     )  # fmt: skip
     progress.finish()
     return NgramCaptioner(counts, alphabet, separator, dataset.manifest.templates, learned)

@@ -13,6 +13,7 @@ from memeloom.configs.schema import Config
 from memeloom.dataset.manifest import file_sha256
 from memeloom.train.contract import CaptionScores, count_parameters
 from memeloom.train.corpus import Dataset, open_dataset
+from memeloom.train.feedback import feedback_digest
 from memeloom.train.fitting.checkpoint import CHECKPOINT, TrainingState, restore_checkpoint, save_checkpoint
 from memeloom.train.fitting.samples import choose_samples, write_samples
 from memeloom.train.model_folder import CARD, write_model
@@ -65,6 +66,7 @@ def _restored(folder: Path, config: Config, dataset: Dataset) -> TrainingState:
         "seed": settings.seed,
         **settings.ngram.model_dump(mode="json"),
         "pretrain": [file_sha256(Path(path)) for path in settings.pretrain],
+        **({"feedback": feedback_digest(Path(settings.feedback))} if settings.feedback is not None else {}),
         "dataset": [file.sha256 for file in dataset.manifest.files],
     }
     if settings.restart:

@@ -51,10 +51,41 @@ class Features(NamedTuple):
         return total
 
 
-def fit_ridge(features: Features, target: Vector, penalty: float, importance: Vector | None = None) -> Vector:
+class Differences(NamedTuple):
+    """Features of pairs: those of one caption less those of another."""
+
+    one: Features
+    other: Features
+
+    def dot(self, weights: NDArray[np.floating]) -> Vector:
+        """Return the difference of the sums of each pair's weights, (pairs,)."""
+        return self.one.dot(weights) - self.other.dot(weights)
+
+    def transposed_dot(self, values: Vector) -> Vector:
+        """Return the sum over pairs for each column, (columns,)."""
+        return self.one.transposed_dot(values) - self.other.transposed_dot(values)
+
+
+class Rows(NamedTuple):
+    """Captions, and then pairs."""
+
+    captions: Features
+    pairs: Differences
+
+    def dot(self, weights: NDArray[np.floating]) -> Vector:
+        """Return what each part returns, (captions + pairs,)."""
+        return np.concatenate([self.captions.dot(weights), self.pairs.dot(weights)])
+
+    def transposed_dot(self, values: Vector) -> Vector:
+        """Return the sum over captions and pairs for each column, (columns,)."""
+        count = len(self.captions.scale)
+        return self.captions.transposed_dot(values[:count]) + self.pairs.transposed_dot(values[count:])
+
+
+def fit_ridge(features: Features | Rows, target: Vector, penalty: float, importance: Vector | None = None) -> Vector:
     """Return the weights (columns,) of a ridge regression by conjugate gradients.
 
-    importance: weight of each caption, (captions,); None is 1.
+    importance: weight of each row of `features`, (rows,); None is 1.
     """
     weight = np.ones(len(target)) if importance is None else importance
     solution = np.zeros(COLUMNS)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,12 @@ from memeloom.train.decoding.draft import WrittenCaption
 from memeloom.train.decoding.sampling import write_captions
 from memeloom.train.evaluation.held_out import HeldOut, read_held_out
 from memeloom.train.evaluation.likelihood import score_held_out
+from memeloom.train.feedback import held_out_captions, read_feedback
 from memeloom.train.model_folder import add_content, load_model
 from memeloom.train.ranking.coherence import Coherence, fit_linear
 from memeloom.train.ranking.counts import RunCounts
 from memeloom.train.ranking.linear import Vector
-from memeloom.train.ranking.novelty import Novelty
+from memeloom.train.ranking.novelty import NEW, Novelty
 from memeloom.train.ranking.ranker import RANKER, Ranker, open_ranker, texts_of_captions
 from memeloom.train.ranking.votes import Popularity, fit_votes, vote_features
 from memeloom.train.ranking.words import Text, Words, hash_words
@@ -35,6 +37,7 @@ _CAPTIONS_A_SAMPLE, _FEWEST = 10, 500
 # The share of samples that the linear model is learned from.
 _LINEAR_SHARE = 2 / 3
 _LONGEST = 200
+_BETTER, _WORSE = attrgetter("better"), attrgetter("worse")
 
 
 def ranker_counts(folder: Path) -> Mapping[str, int]:
@@ -74,7 +77,8 @@ def _fitted(folder: Path, manifest: Manifest, dataset: Path, config: Config, pro
     words = hash_words(texts)
     counts, novelty = RunCounts.of(words), Novelty.of(texts)
     popularity = Popularity.of(records)
-    votes = fit_votes(words, popularity)
+    preferred = None if config.train.feedback is None else _preferred(Path(config.train.feedback), dataset, manifest)
+    votes = fit_votes(words, popularity, preferred)
     if votes is not None:
         votes = votes / max(float(vote_features(words).dot(votes).std()), 1e-9)
     progress.advance(len(texts))
@@ -85,6 +89,20 @@ def _fitted(folder: Path, manifest: Manifest, dataset: Path, config: Config, pro
         held = read_held_out(dataset, "validation", _HELD_OUT, seed)
         coherence = _coherence(load_model(folder, progress), held, texts, counts, samples, seed, progress)
     return Ranker(novelty, counts, votes, coherence, voted=int((~np.isnan(popularity.votes)).sum()))
+
+
+def _preferred(path: Path, dataset: Path, manifest: Manifest) -> tuple[Words, Words]:
+    """Return the captions that people liked better, and those that they liked less, one a pair.
+
+    Pairs with near-equals of held-out captions, by which the ranker is judged, are left out.
+    """
+    pairs = read_feedback(path).pairs
+    held = held_out_captions(dataset, manifest)
+    sides = [[Text(pair.template, boxes(pair)) for pair in pairs] for boxes in (_BETTER, _WORSE)]
+    known = {text: level for texts in sides for text, level in zip(texts, held.levels(texts).tolist(), strict=True)}
+    kept = [row for row in range(len(pairs)) if all(known[texts[row]] == NEW for texts in sides)]
+    better, worse = (hash_words([texts[row] for row in kept]) for texts in sides)
+    return better, worse
 
 
 def _coherence(

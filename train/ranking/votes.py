@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.dataset.schema import DatasetRecord
-from memeloom.train.ranking.linear import Features, Vector, fit_ridge
+from memeloom.train.ranking.linear import Differences, Features, Rows, Vector, fit_ridge
 from memeloom.train.ranking.words import Words, on_template, runs
 
 # Chosen on validation captions.
 _PENALTY: Final = 9.0
 _DEGREE: Final = 5
+# By how much the votes of a pair should be apart, in logarithms, and what a pair weighs beside a caption with votes.
+_MARGIN, _PAIR_WEIGHT = 1.0, 0.5
 # Captions with votes that a dataset needs to learn from them.
 FEWEST: Final = 200
 # Pairs are clearly apart with this many times the votes, and this many more.
@@ -103,12 +105,22 @@ def vote_features(words: Words) -> Features:
     return Features.of([single, runs(words, 2), on_template(single, words)], len(words))
 
 
-def fit_votes(words: Words, popularity: Popularity) -> Vector | None:
-    """Return weights (columns,) that predict votes; None if too few captions have votes, or all the same."""
+def fit_votes(words: Words, popularity: Popularity, preferred: tuple[Words, Words] | None = None) -> Vector | None:
+    """Return weights (columns,) that predict votes; None if too few captions have votes, or all the same.
+
+    preferred: pairs of captions, of which people liked the first ones better: their votes should be apart.
+    """
     target, known = popularity.residuals()
+    pairs = 0 if preferred is None else len(preferred[0])
     if known.sum() < FEWEST or not target[known].std() > 0:
-        return None
-    return fit_ridge(vote_features(words), target, _PENALTY, known.astype(float))
+        known = np.zeros_like(known)
+        if pairs < FEWEST:
+            return None
+    if preferred is None or not pairs:
+        return fit_ridge(vote_features(words), target, _PENALTY, known.astype(float))
+    rows = Rows(vote_features(words), Differences(*map(vote_features, preferred)))
+    importance = np.concatenate([known, np.full(pairs, _PAIR_WEIGHT)])
+    return fit_ridge(rows, np.concatenate([target, np.full(pairs, _MARGIN)]), _PENALTY, importance)
 
 
 class Pairs(NamedTuple):
