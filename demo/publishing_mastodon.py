@@ -181,7 +181,9 @@ class MastodonServer:
 
     async def _delete(self, request: web.Request) -> web.Response:
         found = self.statuses.pop(request.match_info["id"], None)
-        return self._json(found) if found else self._error(404, "Record not found")
+        if found is None:
+            return self._error(404, "Record not found")
+        return self._json({**{name: value for name, value in found.items() if name != "content"}, "text": ""})
 
     async def _context(self, request: web.Request) -> web.Response:
         status = request.match_info["id"]

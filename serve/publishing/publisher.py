@@ -11,7 +11,7 @@ its worker did not finish in time, or one whose answer was lost. Worker and netw
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -56,6 +56,7 @@ class Publisher:
     """Posts on one account.
 
     Attributes:
+        blocked: returns why nobody may see a caption on a template, or None.
         stopped: True ends the work before the next post.
         now: the clock.
         counts: what was done, by name.
@@ -67,6 +68,7 @@ class Publisher:
     account: Account
     network: Network
     settings: Publish
+    blocked: Callable[[str, Sequence[str]], str | None]
     stopped: Callable[[], bool] = bool
     progress: Progress = SILENT
     now: Callable[[], datetime] = utc_now
@@ -164,6 +166,8 @@ class Publisher:
                 raise Rejected(f"gave up after {self.settings.attempts} attempts; the last one: {post.reason}")
         if meme.state != "shown":
             raise Refused(f"the meme may not be shown: its state is {meme.state}")
+        if entry := self.blocked(meme.template, meme.boxes):
+            raise Refused(f"blocked: {entry}")
         return self.network.post(draft)
 
     def _find(self, post: Publication, draft: Draft, begun_at: datetime) -> Posted | None:

@@ -16,6 +16,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Account, Config
+from memeloom.serve.feed.safety import Safety
 from memeloom.serve.publishing.accounts import account_key, opened
 from memeloom.serve.publishing.contract import AccountRefused, Network, PublishError, Rejected
 from memeloom.serve.publishing.pictures import MemePictures
@@ -86,10 +87,10 @@ def publishers(
     with ExitStack() as stack:
         documents = stack.enter_context(closing(open_documents(config.store)))
         pictures = MemePictures(config, documents, stack.enter_context(closing(open_blobs(config.store))))
-        made = []
+        made, blocked = [], Safety(config).blocked
         for account in accounts:
             network = stack.enter_context(closing(opened(account, config.publish.timeout_seconds)))
-            made.append(Publisher(documents, pictures, account, network, config.publish, stopped, progress))
+            made.append(Publisher(documents, pictures, account, network, config.publish, blocked, stopped, progress))
         yield made
 
 

@@ -16,9 +16,9 @@ from memeloom.serve.publishing.contract import (
     Draft,
     Network,
     Posted,
-    PublishError,
     Reaction,
     Rejected,
+    Unavailable,
 )
 
 _COLLECTION: Final = "app.bsky.feed.post"
@@ -108,13 +108,15 @@ class Bluesky:
     def _call(self, method: str, name: str, **body: Any) -> Answer:
         """Call a method as the account; an expired token is renewed once."""
         self._sign_in_once()
-        try:
-            return self._api(method, f"/xrpc/{name}", **body)
-        except PublishError as error:
-            if error.code not in _EXPIRED:
-                raise
-        self._renew()
-        return self._api(method, f"/xrpc/{name}", **body)
+        for renew in (self._renew, None):
+            try:
+                return self._api(method, f"/xrpc/{name}", **body)
+            except (Rejected, AccountRefused) as error:
+                if error.code not in _EXPIRED:
+                    raise
+            if renew is not None:
+                renew()
+        raise Unavailable(f"{self._api.host}: a new token has expired already")
 
     def _sign_in_once(self) -> None:
         if not self._did:

@@ -1,0 +1,166 @@
+"""The networks to post on answer as real ones do."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from memeloom.demo.publishing import Networks
+from memeloom.demo.publishing_mastodon import MastodonServer
+
+JPEG = b"\xff\xd8\xff\xe0 not much of a picture"
+KEY = "3jzfcijpj2z2a"
+
+
+@pytest.fixture
+def networks() -> Iterator[Networks]:
+    with Networks(mastodon=MastodonServer(slow_media=2, media_limit=3)) as running:
+        yield running
+
+
+@pytest.fixture
+def mastodon(networks: Networks) -> Iterator[httpx2.Client]:
+    headers = {"Authorization": f"Bearer {networks.mastodon.token}"}
+    with httpx2.Client(base_url=networks.addresses["mastodon"], headers=headers, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+def bluesky(networks: Networks) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=f"{networks.addresses['bluesky']}/xrpc/", trust_env=False) as client:
+        body = {"identifier": networks.bluesky.user, "password": networks.bluesky.token}
+        session = client.post("com.atproto.server.createSession", json=body).json()
+        client.headers["Authorization"] = f"Bearer {session['accessJwt']}"
+        yield client
+
+
+def upload(client: httpx2.Client, alt: str = "alt") -> httpx2.Response:
+    return client.post("/api/v2/media", files={"file": ("a.jpg", JPEG, "image/jpeg")}, data={"description": alt})
+
+
+def post(client: httpx2.Client, key: str = "", **fields: Any) -> httpx2.Response:
+    return client.post("/api/v1/statuses", data=fields, headers={"Idempotency-Key": key})
+
+
+def recorded(folder: Path, file: str, method: str, path: str) -> dict[str, Any]:
+    """Return an exchange of a real server."""
+    exchanges = json.loads((folder / "pages" / "mastodon" / file).read_text())
+    found: dict[str, Any] = next(
+        each for each in exchanges if each["method"] == method and each["path"].startswith(path)
+    )
+    return found
+
+
+def shape(value: Any) -> Any:
+    """Return the names and types of a JSON value; the first item stands for a list."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(item) for item in value[:1]]
+    return type(value).__name__
+
+
+def differences(ours: Any, real: Any, where: str = "") -> list[str]:
+    """List what we answer and a real server does not, or of another type; null is of any type, an empty list too."""
+    if isinstance(ours, dict) and isinstance(real, dict):
+        return [
+            line
+            for key, item in ours.items()
+            for line in (
+                differences(item, real[key], f"{where}.{key}")
+                if key in real
+                else [f"{where}.{key} is not in real ones"]
+            )
+        ]
+    if isinstance(ours, list) and isinstance(real, list):
+        return differences(ours[0], real[0], f"{where}[]") if ours and real else []
+    return [] if ours == real or "NoneType" in (ours, real) else [f"{where}: {ours}, really {real}"]
+
+
+# What this server knows of an account, of a post and of its own settings is less than a real one tells.
+LEFT_OUT = {
+    "account": {"avatar_description", "header", "header_description", "header_static", "hide_collections",
+                "feature_approval", "show_featured", "show_media", "show_media_replies"},
+    "status": {"quote_approval", "tagged_collections"},
+}  # fmt: skip
+
+
+def test_answers_have_the_names_and_types_of_a_real_mastodon_server(
+    mastodon: httpx2.Client, networks: Networks, real_data: Path
+) -> None:
+    media = upload(mastodon)
+    status = post(mastodon, status="LOL", **{"media_ids[]": [media.json()["id"]]})
+    networks.mastodon.react(status.json()["id"], "reblogged_by", "ann")
+    path = f"/api/v1/statuses/{status.json()['id']}"
+    pairs = [
+        (media, recorded(real_data, "test_media_post_multiple.json", "POST", "/api/v2/media")),
+        (status, recorded(real_data, "test_media_post_multiple.json", "POST", "/api/v1/statuses")),
+        (mastodon.get(f"{path}/reblogged_by"), recorded(real_data, "test_status_reblogged_by.json", "GET", "/api")),
+        (mastodon.get(f"{path}/context"), recorded(real_data, "test_status_context.json", "GET", "/api")),
+        (mastodon.get("/api/v2/instance"), recorded(real_data, "test_instance.json", "GET", "/api/v2/instance")),
+        (
+            post(mastodon, status="a" * 501),
+            recorded(real_data, "test_lang_for_errors.json", "POST", "/api/v1/statuses"),
+        ),
+        (mastodon.get("/api/v1/statuses/1"), recorded(real_data, "test_timeline_link_fails.json", "GET", "/api/v1/")),
+        (mastodon.delete(path), recorded(real_data, "test_media_post_multiple.json", "DELETE", "/api/v1/statuses")),
+    ]
+    for ours, real in pairs:
+        assert ours.status_code == real["status"], real["path"]
+        assert differences(shape(ours.json()), shape(json.loads(real["body"]))) == [], real["path"]
+        if real["path"] != "/api/v2/instance/":
+            assert {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"} <= set(ours.headers)
+    (_, (ours, real), (accounts, real_accounts), *_) = pairs
+    body = json.loads(real["body"])
+    assert set(body) - set(ours.json()) <= LEFT_OUT["status"]
+    assert set(json.loads(real_accounts["body"])[0]) - set(accounts.json()[0]) <= LEFT_OUT["account"]
+    assert set(body["media_attachments"][0]) == set(ours.json()["media_attachments"][0])
+
+
+def test_a_repeated_key_gets_the_first_post_for_an_hour(mastodon: httpx2.Client, networks: Networks) -> None:
+    first = post(mastodon, "key", status="one")
+    assert post(mastodon, "key", status="two").json() == first.json()
+    networks.mastodon.replay_seconds = 0
+    assert post(mastodon, "key", status="one").json()["id"] != first.json()["id"]
+
+
+def test_errors_of_mastodon(mastodon: httpx2.Client) -> None:
+    stranger = mastodon.get("/api/v1/accounts/verify_credentials", headers={"Authorization": "Bearer no"})
+    assert (stranger.status_code, stranger.json()) == (401, {"error": "The access token is invalid"})
+    assert post(mastodon).json() == {"error": "Validation failed: Text can't be blank"}
+    first, slow = upload(mastodon), upload(mastodon)
+    assert (first.status_code, slow.status_code) == (200, 202)
+    early = post(mastodon, **{"media_ids[]": [slow.json()["id"]]})
+    assert (early.status_code, "not finished processing" in early.text) == (422, True)
+    statuses = [mastodon.get(f"/api/v1/media/{slow.json()['id']}").status_code for _ in range(3)]
+    assert statuses == [206, 206, 200]
+    upload(mastodon)
+    limited = upload(mastodon)
+    assert (limited.status_code, limited.json()) == (429, {"error": "Too many requests"})
+
+
+def test_errors_of_bluesky(bluesky: httpx2.Client, networks: Networks) -> None:
+    blob = bluesky.post("com.atproto.repo.uploadBlob", content=JPEG, headers={"Content-Type": "image/jpeg"}).json()
+    embed = {"images": [{"image": blob["blob"], "alt": "alt"}]}
+    record = {"$type": "app.bsky.feed.post", "text": "", "createdAt": "2026-08-01T00:00:00Z", "embed": embed}
+    body = {"repo": networks.bluesky.did, "collection": "app.bsky.feed.post", "rkey": KEY, "record": record}
+    place = {name: body[name] for name in ("repo", "collection", "rkey")}
+
+    def put(**changes: Any) -> tuple[int, str]:
+        answer = bluesky.post("com.atproto.repo.putRecord", json={**body, "swapRecord": None, **changes})
+        return answer.status_code, answer.json().get("error", "")
+
+    assert bluesky.get("com.atproto.repo.getRecord", params=place).json()["error"] == "RecordNotFound"
+    assert put(rkey="not-a-tid") == (400, "InvalidRequest")
+    assert put(record={**record, "text": "a" * 301}) == (400, "InvalidRequest")
+    assert put() == (200, "")
+    assert put() == (400, "InvalidSwap")
+    assert len(networks.bluesky.records) == 1
+    networks.bluesky.token_seconds = 0
+    assert put() == (400, "ExpiredToken")
+    bluesky.headers["Authorization"] = "Bearer no"
+    assert put() == (400, "InvalidToken")
+    networks.bluesky.points = 0
