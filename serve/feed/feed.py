@@ -64,6 +64,7 @@ class Feed:
         documents: opens the catalog for writing; tried again until it succeeds.
         supply: writes memes.
         chooser: chooses the memes of a page.
+        blocked: returns why nobody may see a caption on a template, or None.
         refresh: seconds after which reactions and memes of other workers are read.
     """
 
@@ -74,10 +75,11 @@ class Feed:
         chooser: Chooser,
         run: Run,
         *,
+        blocked: Callable[[str, Sequence[str]], str | None],
         refresh: float,
     ) -> None:
         self._open, self._supply, self._chooser, self._run = documents, supply, chooser, run
-        self._pool, self._refresh = supply.pool, refresh
+        self._pool, self._blocked, self._refresh = supply.pool, blocked, refresh
         self._documents: DocumentStore | None = None
         self._counts: Counter[str] = Counter()
         self._rng = np.random.default_rng()
@@ -175,6 +177,9 @@ class Feed:
     def _looked_up(self, ids: Sequence[str], person: str | None) -> list[Shown]:
         documents = self.documents
         memes, sums = documents.feed_memes(ids), documents.sums(ids)
+        for each in memes.values():
+            if entry := self._blocked(each.template, each.boxes):
+                memes[each.id] = each.model_copy(update={"state": "removed", "reason": f"blocked: {entry}"})
         mine = documents.reactions(person, ids) if person else {}
         found = [memes[each] for each in dict.fromkeys(ids) if each in memes]
         return [Shown(meme, sums.get(meme.id, Sums()), mine.get(meme.id, NONE)) for meme in found]

@@ -84,9 +84,10 @@ def documents(store_config: Store) -> Iterator[DocumentStore]:
 def feed_of(store_config: Store) -> Callable[..., Feed]:
     """A function that makes a feed of the catalog with a supply."""
 
-    def make(supplied: Supply, chooser: FirstOnes | None = None) -> Feed:
+    def make(supplied: Supply, chooser: FirstOnes | None = None, blocked: Any = lambda *_: None) -> Feed:
         return Feed(
-            lambda: open_documents(store_config), supplied, chooser or FirstOnes(), asyncio.to_thread, refresh=0.05
-        )
+            lambda: open_documents(store_config), supplied, chooser or FirstOnes(), asyncio.to_thread,
+            blocked=blocked, refresh=0.05,
+        )  # fmt: skip
 
     return make
