@@ -66,7 +66,7 @@ def open_assistant(config: Config) -> "MCPServer[_Parts]":
     @asynccontextmanager
     async def lifespan(_: "MCPServer[_Parts]") -> AsyncIterator[_Parts]:
         async with Resources(config) as resources:
-            captioning = Captioning(config, WatchedModel(config), Metrics())
+            captioning = Captioning(config, WatchedModel(config), Metrics(), resources.documents)
             try:
                 yield _Parts(config, resources, captioning)
             finally:

@@ -2,33 +2,46 @@
 
 import random
 import threading
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from memeloom.catalog.documents import batched
+from memeloom.catalog.feed import Feed, meme_id
 from memeloom.configs.errors import MemeloomError
-from memeloom.configs.schema import Dataset
+from memeloom.configs.schema import Config
 from memeloom.dataset.steps.profanity import WordList
 from memeloom.serve.captions.request import CaptionRequest, new_template
 from memeloom.serve.captions.service import Written
-from memeloom.serve.ready import ReadyMemes
+from memeloom.serve.feed.safety import BlockList
+from memeloom.serve.ready import ReadyCaption, ReadyMemes
 from memeloom.train.decoding.draft import WrittenCaption
 
 # What an answer calls the model of such captions.
 READY: Final = "ready"
 _MOST: Final = 1000
+# Captions looked up in the catalog at a time.
+_LOOKED_UP: Final = 20
 
 
 class ReadyCaptions:
     """The table in `generate.table`, opened when it is there. Its methods block, and may be called by any thread.
 
+    Memes that were removed from the feed, and captions that `feed.blocked` names, are left out.
+
     Args:
-        path: of the table.
-        words: the word lists that `safe` refuses; the table may have been written without them.
+        config: the settings; `safe` refuses the words of `dataset`: the table may have been written without it.
+        documents: the catalog.
+
+    Raises:
+        ConfigError: `feed.blocked_file` cannot be read.
     """
 
-    def __init__(self, path: Path, words: Dataset) -> None:
-        self._path, self._words = path, words
+    def __init__(self, config: Config, documents: Feed) -> None:
+        self._path, self._words = Path(config.generate.table), config.dataset
+        self._blocked, self._documents = BlockList(config.feed), documents
         self._opening = threading.Lock()
         self._table: ReadyMemes | None = None
 
@@ -50,15 +63,16 @@ class ReadyCaptions:
             return None
         try:
             rng = random.Random(settings.seed)
-            found = table.captions(request.template, _MOST, rng)
+            fitting = (
+                each
+                for each in table.captions(request.template, _MOST, rng)
+                if (settings.boxes is None or len(each.boxes) <= settings.boxes)
+                and not (settings.safe and self._word_list.find("\n".join(each.boxes)))
+                and not self._blocked.match(each.template_id, each.boxes)
+            )
+            chosen = list(islice(self._not_removed(fitting), settings.captions))
         except MemeloomError:
             return None
-        fitting = [
-            each
-            for each in found
-            if (settings.boxes is None or len(each.boxes) <= settings.boxes)
-            and not (settings.safe and self._word_list.find("\n".join(each.boxes)))
-        ]
         captions = [
             WrittenCaption(
                 new_template(each.template_id, each.template_name, len(each.boxes)),
@@ -66,7 +80,7 @@ class ReadyCaptions:
                 each.score,
                 finished=True,
             )
-            for each in fitting[: settings.captions]
+            for each in chosen
         ]
         return Written(captions, READY) if captions else None
 
@@ -76,6 +90,12 @@ class ReadyCaptions:
             if self._table is not None:
                 self._table.close()
                 self._table = None
+
+    def _not_removed(self, captions: Iterable[ReadyCaption]) -> Iterator[ReadyCaption]:
+        for batch in batched(captions, _LOOKED_UP):
+            ids = [meme_id(each.template_id, each.boxes) for each in batch]
+            removed = {key for key, meme in self._documents.feed_memes(ids).items() if meme.state == "removed"}
+            yield from (each for key, each in zip(ids, batch, strict=True) if key not in removed)
 
     @cached_property
     def _word_list(self) -> WordList:

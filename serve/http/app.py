@@ -50,7 +50,7 @@ def create_app(config: Config) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         async with Resources(config) as resources:
             app.state.resources = resources
-            app.state.captioning = Captioning(config, WatchedModel(config), metrics)
+            app.state.captioning = Captioning(config, WatchedModel(config), metrics, resources.documents)
             try:
                 yield {ADMISSION: admission}
             finally:

@@ -5,11 +5,11 @@ import logging
 import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
 
+from memeloom.catalog.feed import Feed
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
 from memeloom.serve.captions.errors import (
@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 
 
 class Captioning:
-    """The model and its service, as routes use them. Created when the server starts."""
+    """The model and its service, as routes use them. Created when the server starts. documents: the catalog."""
 
-    def __init__(self, config: Config, watched: WatchedModel, metrics: Metrics) -> None:
+    def __init__(self, config: Config, watched: WatchedModel, metrics: Metrics, documents: Feed) -> None:
         self.watched = watched
         self.defaults = config.generate.model_copy(update={"best_of": config.serve.best_of})
         self._most = config.serve.captions_per_request
         self._service = CaptionService(config.serve, watched.writer, Observed(metrics.batch, metrics.wait))
-        self._ready = ReadyCaptions(Path(config.generate.table), config.dataset)
+        self._ready = ReadyCaptions(config, documents)
         watched.start()
 
     def close(self) -> None:

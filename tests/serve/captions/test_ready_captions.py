@@ -5,10 +5,14 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from memeloom.catalog.documents import DocumentStore
+from memeloom.catalog.feed import FeedMeme, meme_id
+from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
 from memeloom.serve.captions.ready import READY, ReadyCaptions
@@ -22,6 +26,7 @@ def config(tmp_path: Path) -> Config:
     """Settings of a table whose captions of template 0 are profane but for one."""
     folder, table = write_random_model(tmp_path / "model", 2), tmp_path / "ready.db"
     options = {"generate.model": str(folder), "generate.table": str(table), "generate.captions": 5}
+    options |= {"store.documents": f"sqlite:///{tmp_path}/catalog.db"}
     config = load_config(options=options, environment={})
     fill_table(config)
     with closing(sqlite3.connect(table)) as connection, connection:
@@ -31,8 +36,14 @@ def config(tmp_path: Path) -> Config:
 
 
 @pytest.fixture
-def ready(config: Config) -> Iterator[ReadyCaptions]:
-    with closing(ReadyCaptions(Path(config.generate.table), config.dataset)) as ready:
+def documents(config: Config) -> Iterator[DocumentStore]:
+    with closing(open_documents(config.store)) as documents:
+        yield documents
+
+
+@pytest.fixture
+def ready(config: Config, documents: DocumentStore) -> Iterator[ReadyCaptions]:
+    with closing(ReadyCaptions(config, documents)) as ready:
         yield ready
 
 
@@ -52,3 +63,26 @@ def test_safe_captions_have_no_refused_word_whatever_the_table_holds(config: Con
 def test_a_model_that_is_named_is_not_replaced_by_the_table(config: Config, ready: ReadyCaptions) -> None:
     for name, served in ((None, True), (READY, True), ("causal", False)):
         assert (ready.captions(replace(request(config), model=name)) is not None) is served
+
+
+def test_a_caption_that_was_removed_from_the_feed_is_left_out(
+    config: Config, documents: DocumentStore, ready: ReadyCaptions
+) -> None:
+    boxes = ("oh", "well")
+    meme = FeedMeme(id=meme_id("0", boxes), template="0", boxes=boxes, model="m", score=1, written_at=datetime.now(UTC))
+    documents.put_feed([meme])
+    assert boxes in texts(ready, config)
+    documents.set_feed_state(meme.id, "removed", "a person asked")
+    assert texts(ready, config) == {("oh sh1t", "no")}
+
+
+def test_a_blocked_caption_is_left_out(config: Config, documents: DocumentStore) -> None:
+    for entry, left in (("oh well", {("oh sh1t", "no")}), ("template:0", set())):
+        feed = config.feed.model_copy(update={"blocked": (entry,)})
+        with closing(ReadyCaptions(config.model_copy(update={"feed": feed}), documents)) as ready:
+            assert texts(ready, config) == left
+
+
+def texts(ready: ReadyCaptions, config: Config) -> set[tuple[str, ...]]:
+    written = ready.captions(request(config))
+    return {caption.texts for caption in written.captions} if written else set()
