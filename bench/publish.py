@@ -23,7 +23,7 @@ def main() -> None:
     """Publish with kills and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memes", type=int, default=500, help="memes, each posted on two networks")
-    parser.add_argument("--pause", type=float, default=1.0, help="mean seconds from the start of a process to its kill")
+    parser.add_argument("--life", type=int, default=40, help="mean number of requests of all processes before a kill")
     parser.add_argument("--faults", type=float, default=0.1, help="share of the requests that fail")
     parser.add_argument("--seed", type=int, default=1, help="of the moments and faults")
     options = parser.parse_args()
@@ -34,7 +34,7 @@ def main() -> None:
         Networks(faults=options.faults, seed=options.seed, mastodon=mastodon, bluesky=bluesky) as networks,
     ):
         done = publish_with_kills(
-            Path(folder), networks, memes=options.memes, workers=2, pause=options.pause, seed=options.seed, timeout=0.5
+            Path(folder), networks, memes=options.memes, workers=2, life=options.life, seed=options.seed, timeout=0.5
         )
     table = Table("", "", title=f"{done.posts:,} posts by processes that are killed (seed {options.seed})")
     for name, value in {

@@ -55,7 +55,7 @@ class Networks:
         faults: share of the requests that fail. seed: of their choice.
         mastodon, bluesky: what they hold; read it while no request is on its way.
         addresses: by network.
-        injected: faults so far, by name.
+        requests: number of requests so far. injected: faults so far, by name.
     """
 
     faults: float = 0.0
@@ -63,6 +63,7 @@ class Networks:
     mastodon: MastodonServer = field(default_factory=MastodonServer)
     bluesky: BlueskyServer = field(default_factory=BlueskyServer)
     addresses: dict[str, str] = field(default_factory=dict)
+    requests: int = 0
     injected: Counter[str] = field(default_factory=Counter)
 
     def __enter__(self) -> Self:
@@ -116,6 +117,7 @@ class Networks:
 
         @web.middleware
         async def inject(request: web.Request, handler: Handler) -> web.StreamResponse:
+            self.requests += 1
             try:
                 return await answer(request, handler)
             except ConnectionError:  # the client was killed meanwhile

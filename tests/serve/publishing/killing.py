@@ -115,9 +115,9 @@ class Outcome:
 
 
 def publish_with_kills(
-    folder: Path, networks: Networks, *, memes: int, workers: int, pause: float, seed: int, timeout: float
+    folder: Path, networks: Networks, *, memes: int, workers: int, life: int, seed: int, timeout: float
 ) -> Outcome:
-    """Post `memes` memes on both networks by processes that are killed, on average `pause` seconds after their start.
+    """Post `memes` memes on both networks by processes that are killed, on average after `life` requests of all.
 
     timeout: of a request, in seconds.
 
@@ -139,16 +139,17 @@ def publish_with_kills(
             queue_memes(documents, account, memes, datetime.now(UTC))
         try:
             while _unfinished(documents):
-                if time.monotonic() - clock > 60 + memes:
+                if time.monotonic() - clock > 120 + 2 * memes:
                     raise TimeoutError("the publishers do not get on")
                 while len(running) < workers:
                     process = context.Process(target=_work, args=(overrides,))
                     process.start()
-                    running.append((process, time.monotonic() + chance.expovariate(1 / pause)))
-                time.sleep(0.02)
+                    running.append((process, networks.requests + chance.expovariate(1 / life)))
+                # So that kills are not only between two requests.
+                time.sleep(chance.uniform(0.001, 0.01))
                 for each in list(running):
                     process, until = each
-                    if time.monotonic() > until or not process.is_alive():
+                    if networks.requests > until or not process.is_alive():
                         kills += process.is_alive()
                         _kill(process)
                         running.remove(each)
