@@ -28,6 +28,7 @@ _COMMANDS = {
     "serve": ("memeloom.cli.serve:serve", "Serve memes and captions over HTTP."),
     "publish": ("memeloom.cli.publish:publish", "Post memes on Mastodon and Bluesky, after a review."),
     "mcp": ("memeloom.cli.serve:mcp", "Serve memes as tools for assistants (MCP)."),
+    "feedback": ("memeloom.cli.feedback:feedback", "Export what people like for training; compare models on the feed."),
     "export-model": ("memeloom.cli.model:export_model", "Write a trained model as SavedModel, ONNX or .keras."),
     "stats": ("memeloom.cli.catalog:stats", "Show what the catalog holds."),
     "export": ("memeloom.cli.catalog:export", "Write the catalog's memes as JSON lines."),

@@ -26,7 +26,7 @@ from memeloom.catalog.feed import FeedMeme, Sums
 FLOOR: Final = 0.1
 # A meme that was shown without a reaction counts as this share of a dislike: most people react to nothing.
 _PASSED: Final = 0.1
-# Variance of a reaction, from 0 (dislike) to 1 (like); and, before any, the mean and the standard deviations of weights.
+# Variance of a reaction, from 0 (dislike) to 1 (like). Before any: its mean, and the standard deviation of each weight.
 _NOISE: Final = 0.25
 _MEAN: Final = 0.5
 _SPREAD: Final = 0.15

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
@@ -99,7 +100,8 @@ def _preferred(path: Path, dataset: Path, manifest: Manifest) -> tuple[Words, Wo
     pairs = read_feedback(path).pairs
     held = held_out_captions(dataset, manifest)
     sides = [[Text(pair.template, boxes(pair)) for pair in pairs] for boxes in (_BETTER, _WORSE)]
-    known = {text: level for texts in sides for text, level in zip(texts, held.levels(texts).tolist(), strict=True)}
+    unique = list(dict.fromkeys(chain(*sides)))
+    known = dict(zip(unique, held.levels(unique).tolist(), strict=True))
     kept = [row for row in range(len(pairs)) if all(known[texts[row]] == NEW for texts in sides)]
     better, worse = (hash_words([texts[row] for row in kept]) for texts in sides)
     return better, worse
