@@ -15,7 +15,9 @@ from memeloom.report.plot import Plot, Series
 from memeloom.serve.feed.comparison import CONFIDENCE, FEWEST, Arm, Compared, Comparison, Difference, compare
 
 _BATCH = 500
-HEAD = ("model", "memes", "shown", "votes", "likes", "like rate")
+HEAD = ("model", "like rate", "votes", "likes", "memes", "shown")
+# An interval that is wider says nothing, and would flatten the others in the plot.
+_WIDEST = 0.5
 
 
 def report_feedback(config: Config, page: Path) -> Compared:
@@ -53,13 +55,14 @@ def render_feedback(found: Compared) -> str:
         comparisons=[(each, verdict(each), _plot(each)) for each in found.comparisons],
         confidence=f"{100 * CONFIDENCE:.0f} %",
         fewest=FEWEST,
+        widest=f"{100 * _WIDEST:.0f}",
     )
 
 
 def row_of(arm: Arm) -> Sequence[str]:
     """Return an arm's row of the table whose head is `HEAD`."""
     rate = "–" if arm.rate is None else percent(arm.rate)
-    return (arm.name, *map(number, (arm.memes, arm.shown, arm.votes, arm.likes)), rate)
+    return (arm.name, rate, *map(number, (arm.votes, arm.likes, arm.memes, arm.shown)))
 
 
 def verdict(comparison: Comparison) -> str:
@@ -78,8 +81,10 @@ def _points(share: float) -> str:
 
 
 def _plot(comparison: Comparison) -> Plot:
+    running = [(votes, known) for votes, known in comparison.running if known.high - known.low < _WIDEST]
+
     def line(name: str, at: int) -> Series:
-        return Series(name, [(float(votes), known[at]) for votes, known in comparison.running])
+        return Series(name, [(float(votes), known[at]) for votes, known in running])
 
     columns = {name: at for at, name in enumerate(Difference._fields)}
     return Plot(
@@ -88,6 +93,6 @@ def _plot(comparison: Comparison) -> Plot:
         summary=verdict(comparison),
         x_label="votes, on memes in the order in which they were written",
         y_min=None,
-        y_format=_points,
+        y_format=lambda share: number(round(100 * share)),
         levels={"no difference": 0.0},
     )
