@@ -113,7 +113,7 @@ def sync(config: Config, accounts: Sequence[Account], progress: Progress) -> Sum
             with closing(opened(account, config.publish.timeout_seconds)) as network:
                 counts += _Sync(documents, account, network, salt).run(config.publish.sync_days, progress)
     progress.finish()
-    return Summary("publish-sync", counts)
+    return Summary("publish-sync", dict(counts))
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,8 @@ def upload(client: httpx2.Client, alt: str = "alt") -> httpx2.Response:
     return client.post("/api/v2/media", files={"file": ("a.jpg", JPEG, "image/jpeg")}, data={"description": alt})
 
 
-def post(client: httpx2.Client, key: str = "", **fields: Any) -> httpx2.Response:
+def post(client: httpx2.Client, status: str = "", media: str = "", key: str = "") -> httpx2.Response:
+    fields = {"status": status, **({"media_ids[]": [media]} if media else {})}
     return client.post("/api/v1/statuses", data=fields, headers={"Idempotency-Key": key})
 
 
@@ -92,7 +93,7 @@ def test_answers_have_the_names_and_types_of_a_real_mastodon_server(
     mastodon: httpx2.Client, networks: Networks, real_data: Path
 ) -> None:
     media = upload(mastodon)
-    status = post(mastodon, status="LOL", **{"media_ids[]": [media.json()["id"]]})
+    status = post(mastodon, "LOL", media.json()["id"])
     networks.mastodon.react(status.json()["id"], "reblogged_by", "ann")
     path = f"/api/v1/statuses/{status.json()['id']}"
     pairs = [
@@ -121,10 +122,10 @@ def test_answers_have_the_names_and_types_of_a_real_mastodon_server(
 
 
 def test_a_repeated_key_gets_the_first_post_for_an_hour(mastodon: httpx2.Client, networks: Networks) -> None:
-    first = post(mastodon, "key", status="one")
-    assert post(mastodon, "key", status="two").json() == first.json()
+    first = post(mastodon, "one", key="key")
+    assert post(mastodon, "two", key="key").json() == first.json()
     networks.mastodon.replay_seconds = 0
-    assert post(mastodon, "key", status="one").json()["id"] != first.json()["id"]
+    assert post(mastodon, "one", key="key").json()["id"] != first.json()["id"]
 
 
 def test_errors_of_mastodon(mastodon: httpx2.Client) -> None:
@@ -133,7 +134,7 @@ def test_errors_of_mastodon(mastodon: httpx2.Client) -> None:
     assert post(mastodon).json() == {"error": "Validation failed: Text can't be blank"}
     first, slow = upload(mastodon), upload(mastodon)
     assert (first.status_code, slow.status_code) == (200, 202)
-    early = post(mastodon, **{"media_ids[]": [slow.json()["id"]]})
+    early = post(mastodon, media=slow.json()["id"])
     assert (early.status_code, "not finished processing" in early.text) == (422, True)
     statuses = [mastodon.get(f"/api/v1/media/{slow.json()['id']}").status_code for _ in range(3)]
     assert statuses == [206, 206, 200]
@@ -146,11 +147,12 @@ def test_errors_of_bluesky(bluesky: httpx2.Client, networks: Networks) -> None:
     blob = bluesky.post("com.atproto.repo.uploadBlob", content=JPEG, headers={"Content-Type": "image/jpeg"}).json()
     embed = {"images": [{"image": blob["blob"], "alt": "alt"}]}
     record = {"$type": "app.bsky.feed.post", "text": "", "createdAt": "2026-08-01T00:00:00Z", "embed": embed}
-    body = {"repo": networks.bluesky.did, "collection": "app.bsky.feed.post", "rkey": KEY, "record": record}
-    place = {name: body[name] for name in ("repo", "collection", "rkey")}
+    place = {"repo": networks.bluesky.did, "collection": "app.bsky.feed.post", "rkey": KEY}
 
     def put(**changes: Any) -> tuple[int, str]:
-        answer = bluesky.post("com.atproto.repo.putRecord", json={**body, "swapRecord": None, **changes})
+        answer = bluesky.post(
+            "com.atproto.repo.putRecord", json={**place, "record": record, "swapRecord": None, **changes}
+        )
         return answer.status_code, answer.json().get("error", "")
 
     assert bluesky.get("com.atproto.repo.getRecord", params=place).json()["error"] == "RecordNotFound"

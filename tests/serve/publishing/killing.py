@@ -134,6 +134,7 @@ def publish_with_kills(
     context.set_forkserver_preload(_PRELOADED)
     kills = 0
     running: list[tuple[BaseProcess, float]] = []
+    process: BaseProcess
     with opened(config) as documents:
         for account in accounts_of(config):
             queue_memes(documents, account, memes, datetime.now(UTC))

@@ -218,7 +218,11 @@ def test_a_network_that_never_answers_fails_the_post_after_a_last_look(open_desk
     assert desk.post(queued.meme).reason == "gave up after 3 attempts; the last one: down"
 
 
-def _unavailable(_: Draft) -> Posted:
+def _unavailable(draft: Draft) -> Posted:
+    raise Unavailable("down")
+
+
+def _out_of_order(draft: Draft, since: datetime) -> list[Posted]:
     raise Unavailable("down")
 
 
@@ -233,7 +237,7 @@ def test_an_outage_of_hours_does_not_hide_what_was_posted_before_it(open_desk: O
     for _ in range(2):
         desk.time += timedelta(hours=3)
         out = desk.publisher("mastodon")
-        out.network.find = lambda *_: _unavailable(*_[:1])  # type: ignore[method-assign,assignment,return-value]
+        out.network.find = _out_of_order  # type: ignore[method-assign]
         out.post_due()
     desk.time += timedelta(hours=3)
     desk.publisher("mastodon").post_due()
