@@ -133,6 +133,9 @@ class Feed(Protocol):
             How many persons have reported it; None if it is unknown.
         """
 
+    def drop_reports(self, meme: str) -> int:
+        """Delete the reports of a meme: somebody looked at it and found nothing wrong. Returns how many there were."""
+
     def reports(self) -> Iterator[Report]:
         """Yield the reports of memes that are not removed, in order of the meme's id, in bounded memory."""
 

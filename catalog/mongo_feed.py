@@ -116,6 +116,10 @@ class MongoFeed(Feed):
             self._database["reports"].update_one(_key(meme, person), report, upsert=True)
             return self._database["reports"].count_documents({"_id.meme": meme})
 
+    def drop_reports(self, meme: str) -> int:
+        with self._database.mapped():
+            return self._database["reports"].delete_many({"_id.meme": meme}).deleted_count
+
     def reports(self) -> Iterator[Report]:
         rows = self._database.pages("reports", {}, after=_FIRST)
         for meme, group in itertools.groupby(rows, key=lambda row: row["_id"]["meme"]):

@@ -115,6 +115,10 @@ class SqliteFeed(Feed):
             connection.execute(_REPORT, (meme, person, reason, at.timestamp()))
             return int(connection.execute("SELECT count(*) FROM reports WHERE meme = ?", (meme,)).fetchone()[0])
 
+    def drop_reports(self, meme: str) -> int:
+        with self._file.write() as connection:
+            return connection.execute("DELETE FROM reports WHERE meme = ?", (meme,)).rowcount
+
     def reports(self) -> Iterator[Report]:
         query = (
             "SELECT meme, count(*) FROM reports JOIN feed ON id = meme WHERE state != 'removed' AND meme > ?"

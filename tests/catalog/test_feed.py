@@ -283,6 +283,9 @@ class TestReports:
         assert documents.counts().feed == {"memes": 2, "reports": 4}
         documents.set_feed_state(first, "removed")
         assert [report.meme for report in documents.reports()] == [second]
+        assert documents.drop_reports(second) == 3
+        assert documents.drop_reports(second) == 0
+        assert list(documents.reports()) == []
 
 
 def test_a_store_that_may_only_be_read_refuses_writes(store_config: Store) -> None:
