@@ -55,6 +55,7 @@ class Networks:
         faults: share of the requests that fail. seed: of their choice.
         mastodon, bluesky: what they hold; read it while no request is on its way.
         addresses: by network.
+        limited: number of requests that get the answer to too many next.
         requests: number of requests so far. injected: faults so far, by name.
     """
 
@@ -63,6 +64,7 @@ class Networks:
     mastodon: MastodonServer = field(default_factory=MastodonServer)
     bluesky: BlueskyServer = field(default_factory=BlueskyServer)
     addresses: dict[str, str] = field(default_factory=dict)
+    limited: int = 0
     requests: int = 0
     injected: Counter[str] = field(default_factory=Counter)
 
@@ -106,6 +108,9 @@ class Networks:
         chance = random.Random(f"{self.seed} {name}")
 
         async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if self.limited:
+                self.limited -= 1
+                return server.too_many()
             if chance.random() >= self.faults:
                 return await handler(request)
             if chance.random() < _LIMITED:

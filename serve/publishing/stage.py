@@ -1,12 +1,13 @@
 """`memeloom publish run` and `sync`: the accounts one after the other, once or until stopped."""
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.feed import LIKE
@@ -18,11 +19,22 @@ from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Account, Config
 from memeloom.serve.feed.safety import Safety
 from memeloom.serve.publishing.accounts import account_key, opened
-from memeloom.serve.publishing.contract import AccountRefused, Network, PublishError, Rejected
+from memeloom.serve.publishing.contract import (
+    AccountRefused,
+    Limited,
+    Network,
+    PublishError,
+    Reaction,
+    Rejected,
+    Unavailable,
+)
 from memeloom.serve.publishing.pictures import MemePictures
 from memeloom.serve.publishing.publisher import Publisher
 
 log = logging.getLogger(__name__)
+
+# A sync waits for the reset of a limit, which networks have every five minutes.
+_LONGEST_WAIT: Final = 900.0
 
 
 class Stop(Protocol):
@@ -130,10 +142,10 @@ class _Sync:
             if post.post is None or post.sent_at is None or post.sent_at < now - timedelta(days=days):
                 continue
             try:
-                found = self.network.reactions(post.post)
-            except Rejected as error:
+                found = self._ask(post.post)
+            except (Rejected, Unavailable) as error:
                 log.warning("%s: %s: no reactions: %s", post.account, post.url, error)
-                counts["posts that are gone"] += 1
+                counts["posts that are gone" if isinstance(error, Rejected) else "posts to ask for again"] += 1
                 continue
             counts["posts"] += 1
             progress.advance()
@@ -145,3 +157,15 @@ class _Sync:
                 elif self.documents.react(post.meme, person, LIKE, reaction.at or now) is not None:
                     counts[f"new {'replies' if reaction.kind == 'reply' else f'{reaction.kind}s'}"] += 1
         return counts
+
+    def _ask(self, post: str) -> list[Reaction]:
+        """Return the reactions to a post, after a limit's reset if that is soon. Raises PublishError."""
+        while True:
+            try:
+                return self.network.reactions(post)
+            except Limited as error:
+                seconds = (error.until - datetime.now(UTC)).total_seconds()
+                if seconds > _LONGEST_WAIT:
+                    raise
+                log.info("%s: pauses for %.0f s: %s", self.account.name, seconds, error)
+                time.sleep(max(0.0, seconds))

@@ -335,6 +335,21 @@ def test_likes_reposts_and_replies_come_back_once_a_person(open_desk: OpenDesk, 
     assert (again["known reactions"], "new likes" in again) == (53, False)
 
 
+def test_a_sync_waits_for_limits_and_goes_on_behind_posts_that_are_gone(open_desk: OpenDesk) -> None:
+    desk = open_desk()
+    desk.queue("mastodon", 2)
+    desk.time = datetime.now(UTC)
+    desk.publisher("mastodon").post_due()
+    mastodon = desk.networks.mastodon
+    gone, left = mastodon.statuses
+    del mastodon.statuses[gone]
+    mastodon.react(left, "favourited_by", "ann")
+    desk.networks.limited = 1
+    counts = sync(desk.config, accounts_of(desk.config, ["mastodon"]), SILENT).counts
+    assert desk.networks.limited == 0
+    assert (counts["posts"], counts["posts that are gone"], counts["new likes"]) == (1, 1, 1)
+
+
 def test_the_ledger_holds_no_name_of_a_reader_and_no_token(open_desk: OpenDesk) -> None:
     desk = open_desk()
     (queued,) = desk.queue("mastodon")
