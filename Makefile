@@ -116,7 +116,7 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (most need real data: DATA=folder)
-.PHONY: bench-catalog bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-generate bench-drawing bench-publish bench-serve bench-train bench-gpu
+.PHONY: bench-catalog bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-generate bench-drawing bench-feedback bench-publish bench-serve bench-train bench-gpu
 bench-crawl: setup package-lists $(PEERS)  ## Crawl rates and memory beside Scrapy, scrapy-redis and img2dataset
 	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
 
@@ -158,6 +158,9 @@ bench-drawing: setup  ## Drawn captions: time a picture, and words that OCR read
 
 bench-publish: setup  ## A thousand posts by killed processes on failing networks: posted twice or lost
 	$(BIN)/python -m bench.publish $(ARGS)
+
+bench-feedback: setup  ## The choice of memes for the feed by simulated people: regret against uniform choice
+	$(BIN)/python -m bench.feedback $(ARGS)
 
 bench-serve: setup  ## Load on the server: drawn memes, captions, overload; needs a demo: ARGS='--folder data/demo'
 	@$(PACKAGES) wrk:wrk || true

@@ -119,8 +119,8 @@ _CHOOSERS: Final[_Choosers] = {"uniform": Uniform, "bandit": Bandit}
 def main() -> None:
     """Print the figures and draw the curve."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=1000)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("docs/images/feed-regret.svg"))
     arguments = parser.parse_args()
     lines = []

@@ -42,8 +42,8 @@ Vector = NDArray[np.float64]
 class _Posterior(NamedTuple):
     """Of the first weights: their mean, (weights,), and a root of their covariance, (weights, weights)."""
 
-    mean: Vector
-    root: NDArray[np.float64]
+    mean: NDArray[np.float32]
+    root: NDArray[np.float32]
 
 
 class Bandit:
@@ -55,7 +55,7 @@ class Bandit:
         self._known: dict[str, tuple[float, float]] = {}
         self._precision = np.zeros((_COLUMNS, _COLUMNS))
         self._sums = np.zeros(_COLUMNS)
-        self._posterior = _Posterior(np.zeros(0), np.zeros((0, 0)))
+        self._posterior = _Posterior(np.zeros(0, np.float32), np.zeros((0, 0), np.float32))
         self._learning, self._naming = Lock(), Lock()
 
     def learn(self, rows: Iterable[tuple[FeedMeme, Sums]]) -> None:
@@ -103,10 +103,10 @@ class Bandit:
             chosen.append(best)
         return chosen
 
-    def _drawn(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _drawn(self, count: int, rng: np.random.Generator) -> NDArray[np.float32]:
         """Return draws of all weights, (columns, draws)."""
         mean, root = self._posterior
-        noise = rng.standard_normal((_COLUMNS, count))
+        noise = rng.standard_normal((_COLUMNS, count), np.float32)
         return np.concatenate([mean[:, None] + root @ noise[: len(mean)], _SPREAD * noise[len(mean) :]])
 
     def _add(self, block: Sequence[tuple[FeedMeme, float, float]]) -> None:
@@ -127,7 +127,8 @@ class Bandit:
         precision = self._precision[:used, :used] / _NOISE + np.eye(used) / _SPREAD**2
         covariance = np.linalg.inv(precision)
         covariance = (covariance + covariance.T) / 2
-        return _Posterior(covariance @ (self._sums[:used] / _NOISE), np.linalg.cholesky(covariance))
+        mean = covariance @ (self._sums[:used] / _NOISE)
+        return _Posterior(mean.astype(np.float32), np.linalg.cholesky(covariance).astype(np.float32))
 
     def _features(self, memes: Sequence[FeedMeme]) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
         """Return the features of memes, (features,): the place of the meme, the column, and the value."""
