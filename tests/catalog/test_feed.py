@@ -1,5 +1,6 @@
 """The contract of the feed, kept by SQLite and by MongoDB alike."""
 
+import itertools
 import os
 import random
 import signal
@@ -20,6 +21,7 @@ from memeloom.catalog.errors import StoreDenied
 from memeloom.catalog.feed import FeedMeme, Report, Sums, Value, meme_id
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
+from tests.services.mongod import Mongod
 
 WHEN = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -186,21 +188,26 @@ class TestManyVoters:
 
     @staticmethod
     def value(voter: int, number: int, turn: int) -> Value:
-        return (1, -1, 0)[(voter + number + turn) % 3]
+        return (1, -1)[(voter % 5 + number + turn) % 2]
 
-    def start(self, store: Store, ids: list[str], process: int, heard: int) -> int:
-        """Start a process of voters, who write a line to `heard` when a vote was taken. Returns its id."""
+    def start(self, store: Store, ids: list[str], process: int, heard: int, *, dies: bool) -> int:
+        """Start a process of voters, who write a line to `heard` when a vote was taken. Returns its id.
+
+        dies: it is killed by one of its voters after half of the votes, while the others are voting.
+        """
         child = os.fork()
         if child:
             return child
-        documents = open_documents(store)
+        documents, votes = open_documents(store), itertools.count(1)
 
         def vote(voter: int) -> None:
             for turn in range(self.ROUNDS):
                 for number in random.Random(voter).sample(range(self.MEMES), self.MEMES):
                     at = WHEN + turn * SECOND
                     assert documents.react(ids[number], f"feed:{voter}", self.value(voter, number, turn), at)
-                    os.write(heard, f"{process} {voter} {number}\n".encode())
+                    os.write(heard, f"{voter} {number} {turn}\n".encode())
+                    if next(votes) == self.THREADS * self.MEMES * self.ROUNDS // 2 and dies:
+                        os.kill(os.getpid(), signal.SIGKILL)
 
         code = 1
         try:
@@ -210,19 +217,13 @@ class TestManyVoters:
         finally:
             os._exit(code)
 
-    def run(self, store: Store, ids: list[str], processes: list[int], *, victims: list[int]) -> set[tuple[int, int]]:
-        """Let processes vote, of which the victims are killed half-way. Returns who has reacted to what."""
+    def run(self, store: Store, ids: list[str], processes: list[int], *, victims: list[int]) -> list[list[int]]:
+        """Let processes vote, of which the victims are killed half-way. Returns voter, meme and turn of votes taken."""
         reading, writing = os.pipe()
-        children = {process: self.start(store, ids, process, writing) for process in processes}
+        children = {each: self.start(store, ids, each, writing, dies=each in victims) for each in processes}
         os.close(writing)
-        taken, lines = set(), Counter[int]()
         with os.fdopen(reading) as heard:
-            for line in heard:
-                process, voter, number = map(int, line.split())
-                taken.add((voter, number))
-                lines[process] += 1
-                if process in victims and lines[process] == self.THREADS * self.MEMES * self.ROUNDS // 2:
-                    os.kill(children[process], signal.SIGKILL)
+            taken = [list(map(int, line.split())) for line in heard]
         codes = {process: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for process, child in children.items()}
         assert codes == {process: -signal.SIGKILL if process in victims else 0 for process in processes}
         return taken
@@ -233,10 +234,10 @@ class TestManyVoters:
         documents.close()
         taken = self.run(store, ids, list(range(self.PROCESSES)), victims=[1, 3])
         documents = open_documents(store)
-        for voter, number in taken:
-            # The first reaction or the second one, where there is one.
-            values = {self.value(voter, number, turn) for turn in range(self.ROUNDS)}
-            assert documents.reactions(f"feed:{voter}", [ids[number]]).get(ids[number], 0) in values
+        for voter, number, turn in taken:
+            # That vote, or a later one of the same person.
+            values = {self.value(voter, number, later) for later in range(turn, self.ROUNDS)}
+            assert documents.reactions(f"feed:{voter}", [ids[number]])[ids[number]] in values
         documents.close()
         # The people whose process was killed send all their votes again.
         self.run(store, ids, [1, 3], victims=[])
@@ -246,6 +247,25 @@ class TestManyVoters:
             counts = Counter(self.value(voter, number, last) for voter in range(self.PROCESSES * self.THREADS))
             assert documents.sums([each]) == {each: Sums(counts[1], counts[-1])}
         documents.close()
+
+    def test_a_mongodb_without_a_replica_set_keeps_the_last_vote_too(self, store_config: Store) -> None:
+        server = Mongod(password="secret")  # alone, as those with a password are
+        try:
+            url = server.url("feed", "root", "secret")
+            documents = open_documents(store_config.model_copy(update={"documents": url}))
+            (first,) = put(documents, 1)
+            turns = random.sample(range(200), 200)
+
+            def vote(turn: int) -> None:
+                documents.react(first, f"feed:{turn % 2}", self.value(turn % 2, 0, turn), WHEN + turn * SECOND)
+
+            with ThreadPoolExecutor(16) as threads:
+                list(threads.map(vote, turns))
+            last = [self.value(turn % 2, 0, turn) for turn in (198, 199)]
+            assert documents.sums([first]) == {first: Sums(last.count(1), last.count(-1))}
+            documents.close()
+        finally:
+            server.stop()
 
     @pytest.mark.soak
     def test_votes_a_second(self, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
