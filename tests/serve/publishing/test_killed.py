@@ -10,11 +10,11 @@ from memeloom.demo.publishing_mastodon import MastodonServer
 from tests.serve.publishing.killing import publish_with_kills
 
 
-@pytest.mark.parametrize("memes", [10, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(1500)])])
+@pytest.mark.parametrize("memes", [7, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(1500)])])
 def test_two_publishers_that_are_killed_post_each_meme_once(tmp_path: Path, memes: int) -> None:
     mastodon, bluesky = MastodonServer(media_limit=10**9), BlueskyServer(points=10**9, token_seconds=1)
     with Networks(faults=0.1, mastodon=mastodon, bluesky=bluesky) as networks:
-        done = publish_with_kills(tmp_path, networks, memes=memes, workers=2, life=15, seed=1, timeout=0.2)
+        done = publish_with_kills(tmp_path, networks, memes=memes, workers=2, life=20, seed=1, timeout=0.2)
     assert (done.posts, done.twice, done.lost) == (2 * memes, 0, 0)
     assert done.kills > 0
     assert done.faults
