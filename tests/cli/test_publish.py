@@ -81,6 +81,25 @@ def test_a_meme_is_queued_by_its_id_for_every_account(publish: Publish) -> None:
     assert "meme 'nothing' is not queued" in publish("review", "--approve", "nothing", code=1)
 
 
+def test_a_meme_that_is_removed_or_blocked_leaves_every_account(
+    publish: Publish, networks: Networks, memeloom: Memeloom
+) -> None:
+    publish("queue", "-n", 2)
+    first, second = dict.fromkeys(_waiting())
+    publish("review", "--approve", first)
+    publish("run", "--send")
+    assert len(networks.mastodon.statuses) == 1
+    assert "memeloom publish run --send" in memeloom("feed", "remove", first).err
+    publish("review", "--approve", second)
+    with catalog() as documents:
+        (blocked,) = documents.feed_memes([second]).values()
+    publish("run", "--send", "-s", f"feed.blocked=[template:{blocked.template}]")
+    assert not networks.mastodon.statuses
+    with catalog() as documents:
+        states = {(post.meme, post.state) for post in documents.posts()}
+    assert states == {(first, "withdrawn"), (second, "refused")}
+
+
 def test_the_record_of_a_run_has_no_secret_and_what_the_other_accounts_did(
     publish: Publish, networks: Networks
 ) -> None:
