@@ -68,8 +68,8 @@ class Bandit:
             changed = False
             block: list[tuple[FeedMeme, float, float]] = []
             for meme, sums in rows:
-                tried = sums.likes + sums.dislikes
-                tried += _PASSED * max(sums.shown - tried, 0)
+                votes = sums.likes + sums.dislikes
+                tried = votes + _PASSED * max(sums.shown - votes, 0)
                 tried_before, liked_before = self._known.get(meme.id, (0.0, 0.0))
                 more = tried - tried_before, sums.likes - liked_before
                 if any(more):

@@ -172,7 +172,7 @@ def prepare(settings: Train, dataset: Dataset, progress: Progress) -> TrainingTa
     if sight is not None and learned is not None:
         sight.fit_statistics(learned.vectors)
         learned = learned.and_templates(pictures.templates, rows_of_told[len(learned.rows) :])
-    rows = {"rows": own.batch, "length": own.length, "seed": settings.seed}
+    rows: dict[str, Any] = {"rows": own.batch, "length": own.length, "seed": settings.seed}
     names = encoded_names(templates, alphabet)
     learnable = Remembering(by_others, names, rows_of_told)
     learn = PackedBatches(told, learnable, **rows, unknown=own.unknown, shown=learned, importance=importance)

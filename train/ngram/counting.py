@@ -106,10 +106,10 @@ def _counted(
     keys = keys[order]
     new = np.flatnonzero(_differ(keys))
     counts = np.add.reduceat(weights[order], new) if len(new) else np.zeros(0, np.uint32)
-    mean = None
+    mean: NDArray[np.float32] | None = None
     if important is not None:
-        mean = (np.add.reduceat((important * weights)[order], new) if len(new) else np.zeros(0)) / counts
-        mean = mean.astype(np.float32)
+        total = np.add.reduceat((important * weights)[order], new) if len(new) else np.zeros(0)
+        mean = (total / counts).astype(np.float32)
     keys, kept = keys[new], order[new]
     return keys & CLEAR, (keys & _SYMBOL).astype(np.uint16), counts, kept, mean
 
