@@ -31,6 +31,7 @@ _TITLES: Final[Mapping[int, str]] = {
     401: "Unauthorized",
     404: "Not found",
     405: "Method not allowed",
+    410: "Gone",
     413: "Request too large",
     414: "Text too long",
     415: "Not a usable picture",

@@ -5,7 +5,7 @@ import hmac
 import math
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -74,18 +74,27 @@ class Keys:
 
     Without keys the API is open, within the budget of an address if there is one. Budgets are those of one worker
     process. Unknown keys get 401, exhausted budgets 429 with ``Retry-After``.
+
+    is_public: tells the paths that need neither key nor budget.
     """
 
-    def __init__(self, app: ASGIApp, keys: Mapping[str, str], budget: str, anonymous: str | None) -> None:
-        self._app, self._keys = app, keys
-        self._budget = parse(_rate(budget))
-        self._anonymous = parse(_rate(anonymous)) if anonymous else None
+    def __init__(
+        self,
+        app: ASGIApp,
+        keys: Mapping[str, str],
+        budget: str,
+        anonymous: str | None,
+        is_public: Callable[[str], bool] = PROBES.__contains__,
+    ) -> None:
+        self._app, self._keys, self._is_public = app, keys, is_public
+        self._budget = read_rate(budget)
+        self._anonymous = read_rate(anonymous) if anonymous else None
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the application for those who may."""
         # A browser asks for permission (CORS) without the key.
-        if scope["type"] != "http" or scope["path"] in PROBES or scope["method"] == "OPTIONS":
+        if scope["type"] != "http" or self._is_public(scope["path"]) or scope["method"] == "OPTIONS":
             await self._app(scope, receive, send)
             return
         if not self._keys:
@@ -127,10 +136,10 @@ class Keys:
         await self._app(scope, receive, send)
 
 
-def _rate(budget: str) -> str:
-    """Return a budget, ``60/minute``, as the package writes it."""
+def read_rate(budget: str) -> RateLimitItem:
+    """Return a budget, ``60/minute``, as the package's own type."""
     count, _, period = budget.partition("/")
-    return f"{count} per {period}"
+    return parse(f"{count} per {period}")
 
 
 def _sha256(key: str) -> str:

@@ -1,0 +1,1 @@
+"""`/`, `/m` and `/feed`: the page that people scroll through, and its API."""

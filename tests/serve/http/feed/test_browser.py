@@ -1,0 +1,290 @@
+"""What a person does with the feed, in a real browser."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from memeloom.serve.http.feed.visitors import COOKIE, Visitor
+from tests.serve.http.feed.conftest import FeedServer, picture
+
+_SECONDS = 60
+_OFFLINE_SECONDS = 10
+_IDS = "return [...document.querySelectorAll('article')].map(each => each.dataset.id)"
+_TOP = """
+const card = [...document.querySelectorAll("article")].find(each => each.getBoundingClientRect().bottom > 72);
+return card && [card.dataset.id, Math.round(card.getBoundingClientRect().top)];
+"""
+_WATCH_SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver(list => list.getEntries().forEach(each => { window.shifted += each.value; }))
+  .observe({type: "layout-shift", buffered: true});
+"""
+
+
+def until(condition: Callable[[], Any], what: str = "") -> Any:
+    """Return the first true value of `condition`."""
+    end = time.monotonic() + _SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def page(browser: Chrome, server: FeedServer) -> Iterator[Chrome]:
+    """The feed as somebody sees it who was never here."""
+    metrics = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(server.address + "/m/none")
+    browser.execute_script("localStorage.clear(); sessionStorage.clear()")
+    browser.delete_all_cookies()
+    browser.get(server.address + "/")
+    browser.find_element(By.CSS_SELECTOR, "#directions button").click()
+    browser.get_log("browser")  # type: ignore[no-untyped-call]
+    yield browser
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def scroll(page: Chrome, memes: int, at: Callable[[list[str]], None] = lambda _: None) -> list[str]:
+    """Scroll until that many memes were on the screen; return their ids in order. at: called with those seen so far."""
+    seen: list[str] = []
+
+    def see() -> bool:
+        new = [each for each in page.execute_script(_IDS) if each not in seen]
+        seen.extend(new)
+        return bool(new)
+
+    until(see)
+    while len(seen) < memes:
+        page.execute_script("scrollBy(0, 1500)")
+        see()
+        at(seen)
+        time.sleep(0.03)
+    return seen
+
+
+def button(page: Chrome, meme: str, name: str) -> WebElement:
+    return page.find_element(By.CSS_SELECTOR, f"#m{meme} .{name}")
+
+
+def pressed(page: Chrome, meme: str, name: str = "like") -> bool:
+    return button(page, meme, name).get_attribute("aria-pressed") == "true"
+
+
+def press(page: Chrome, keys: str) -> None:
+    ActionChains(page).send_keys(keys).perform()
+
+
+def told(page: Chrome) -> str:
+    return page.find_element(By.CSS_SELECTOR, "#toast span").text
+
+
+def unsent(page: Chrome) -> dict[str, int]:
+    votes: dict[str, int] = page.execute_script("return JSON.parse(localStorage.getItem('memeloom.votes') ?? '{}')")
+    return votes
+
+
+def size_of(page: Chrome) -> tuple[float, float]:
+    """Return the number of nodes and the bytes of the page's heap, after collecting garbage."""
+    page.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+    metrics = page.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    found = {each["name"]: each["value"] for each in metrics}
+    return found["Nodes"], found["JSHeapUsedSize"]
+
+
+def test_500_memes_are_scrolled_with_40_votes_without_jumps_and_the_page_stays_small(
+    page: Chrome, server: FeedServer
+) -> None:
+    page.execute_cdp_cmd("Performance.enable", {})
+    page.execute_script(_WATCH_SHIFTS)
+    voted: list[str] = []
+
+    def vote(_seen: list[str]) -> None:
+        if len(voted) < 40:
+            card = page.execute_script(_TOP)[0]
+            if card not in voted:
+                page.execute_script("arguments[0].click()", button(page, card, "like"))
+                voted.append(card)
+
+    first = scroll(page, 200, vote)
+    nodes, heap = size_of(page)
+    seen = first + [each for each in scroll(page, 330) if each not in first]
+    assert len(seen) >= 500, "no meme is repeated"
+    more_nodes, more_heap = size_of(page)
+    assert len(page.execute_script(_IDS)) < 60
+    assert more_nodes < 1.2 * nodes
+    assert more_heap < heap + 500_000
+    assert page.execute_script("return window.shifted") < 0.01
+    assert len(voted) == 40
+    until(lambda: not unsent(page))
+    token = page.get_cookie(COOKIE)
+    assert token is not None
+    assert server.documents.reactions(Visitor.with_token(token["value"]).person, voted) == dict.fromkeys(voted, 1)
+    assert [each["message"] for each in page.get_log("browser")] == []  # type: ignore[no-untyped-call]
+
+
+def test_reloading_and_going_back_come_back_to_the_same_place(page: Chrome) -> None:
+    scroll(page, 60)
+    meme, offset = page.execute_script(_TOP)
+
+    def is_back() -> bool:
+        top = page.execute_script(_TOP)
+        return bool(top) and top[0] == meme and abs(top[1] - offset) <= 2
+
+    page.refresh()
+    until(is_back, "the same place")
+    page.execute_script("document.querySelector(`#m${arguments[0]} h2 a`).click()", meme)
+    until(lambda: "/m/" in page.current_url)
+    page.back()
+    until(lambda: page.current_url.endswith("/") and is_back(), "the same place")
+    page.execute_script("scrollTo(0, 0)")
+    full = (
+        "return scrollY === 0 && !document.querySelector('.empty') && document.querySelectorAll('article').length > 4"
+    )
+    until(lambda: page.execute_script(full), "memes that were unloaded are there again")
+
+
+def test_votes_given_offline_are_kept_and_sent_once(page: Chrome, server: FeedServer) -> None:
+    page.execute_cdp_cmd("Network.enable", {})
+    sent = server.votes_sent()
+    chosen = page.execute_script(_IDS)[:3]
+    network = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.execute_cdp_cmd("Network.emulateNetworkConditions", network)
+    try:
+        end = time.monotonic() + _OFFLINE_SECONDS
+        for meme in chosen:
+            page.execute_script("arguments[0].click()", button(page, meme, "like"))
+            assert pressed(page, meme)
+        until(page.find_element(By.ID, "offline").is_displayed)
+        while time.monotonic() < end:
+            assert set(unsent(page)) == set(chosen)
+            time.sleep(0.2)
+        assert server.votes_sent() == sent
+    finally:
+        page.execute_cdp_cmd("Network.emulateNetworkConditions", {**network, "offline": False})
+    until(lambda: not unsent(page))
+    assert server.votes_sent() == sent + 3
+    assert not page.find_element(By.ID, "offline").is_displayed()
+    assert all(sums.likes == 1 for sums in server.documents.sums(chosen).values())
+
+
+def test_two_tabs_agree(page: Chrome, server: FeedServer) -> None:
+    meme = page.execute_script(_IDS)[0]
+    tab = page.current_window_handle
+    page.switch_to.new_window("tab")
+    try:
+        page.get(f"{server.address}/m/{meme}")
+        page.switch_to.window(tab)
+        button(page, meme, "dislike").click()
+        page.switch_to.window(page.window_handles[-1])
+        until(lambda: pressed(page, meme, "dislike"))
+        assert button(page, meme, "dislike").find_element(By.TAG_NAME, "b").text == "1"
+        button(page, meme, "like").click()
+    finally:
+        page.close()
+        page.switch_to.window(tab)
+    until(lambda: pressed(page, meme, "like") and not pressed(page, meme, "dislike"))
+    until(lambda: not unsent(page))
+    sums = server.documents.sums([meme])[meme]
+    assert (sums.likes, sums.dislikes) == (1, 0)
+
+
+def test_memes_are_liked_by_keys_and_votes_are_undone(page: Chrome) -> None:
+    one, two, *_ = page.execute_script(_IDS)
+    press(page, "jjl")
+    assert pressed(page, two)
+    assert told(page) == "You like it."
+    press(page, "kd")
+    assert pressed(page, one, "dislike")
+    press(page, "u")
+    assert not pressed(page, one, "dislike")
+    press(page, "u")
+    assert not pressed(page, two)
+    page.find_element(By.ID, "settings").click()
+    page.find_element(By.ID, "keys").click()
+    page.find_element(By.CSS_SELECTOR, "#chosen .close").click()
+    page.refresh()
+    press(page, "jjl")
+    assert not pressed(page, two), "keys are turned off"
+
+
+def test_a_double_tap_likes(page: Chrome) -> None:
+    meme = page.execute_script(_IDS)[0]
+    image = page.find_element(By.CSS_SELECTOR, f"#m{meme} img")
+    ActionChains(page).double_click(image).perform()
+    assert pressed(page, meme)
+    ActionChains(page).double_click(image).perform()
+    assert pressed(page, meme), "a second one takes nothing back"
+    page.find_element(By.ID, "undo").click()
+    assert not pressed(page, meme)
+
+
+def test_a_picture_is_uploaded_recognised_and_captioned(page: Chrome, tmp_path: Path) -> None:
+    file = tmp_path / "meme.png"
+    file.write_bytes(picture(3))
+    page.find_element(By.ID, "create").click()
+    page.find_element(By.ID, "maker-picture").send_keys(str(file))
+    until(lambda: page.find_element(By.ID, "maker-told").text == "This is Template 3.")
+    start = page.find_element(By.ID, "maker-start")
+    start.clear()
+    start.send_keys("one")
+    page.find_element(By.CSS_SELECTOR, "#start button").click()
+    until(page.find_element(By.ID, "made").is_displayed)
+    image = page.find_element(By.CSS_SELECTOR, "#made img")
+    assert str(image.get_attribute("alt")).startswith("Template 3: one")
+    until(lambda: image.get_property("naturalWidth") == 320)
+
+
+def test_a_meme_is_shared_by_its_link(page: Chrome, server: FeedServer) -> None:
+    page.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
+    page.execute_script("navigator.share = undefined")
+    meme = page.execute_script(_IDS)[0]
+    alt = page.find_element(By.CSS_SELECTOR, f"#m{meme} img").get_attribute("alt")
+    for name, expected in (("share", f"{server.address}/m/{meme}"), ("copy", alt)):
+        page.find_element(By.CSS_SELECTOR, f"#m{meme} .more summary").click()
+        button(page, meme, name).click()
+        until(lambda: page.execute_async_script("navigator.clipboard.readText().then(arguments[0])") == expected)  # noqa: B023
+
+
+def test_a_meme_is_reported_and_a_visitor_forgotten(page: Chrome, server: FeedServer) -> None:
+    meme = page.execute_script(_IDS)[0]
+    before = server.documents.sums([meme])[meme].likes
+    button(page, meme, "like").click()
+    page.find_element(By.CSS_SELECTOR, f"#m{meme} .more summary").click()
+    button(page, meme, "report").click()
+    page.find_element(By.CSS_SELECTOR, "#reporting input[value=spam]").click()
+    page.find_element(By.CSS_SELECTOR, "#reporting button").click()
+    until(lambda: told(page).startswith("Thank you"))
+    assert [each.reasons for each in server.documents.reports() if each.meme == meme] == [("spam",)]
+    page.find_element(By.ID, "settings").click()
+    page.find_element(By.CSS_SELECTOR, "#forget button").click()
+    until(lambda: told(page) == "You are forgotten. 1 votes were deleted.")
+    assert not pressed(page, meme)
+    assert page.get_cookie(COOKIE) is None
+    assert server.documents.sums([meme])[meme].likes == before
+
+
+def test_a_meme_removed_meanwhile_says_so_when_it_is_voted_on(page: Chrome, server: FeedServer) -> None:
+    meme = page.execute_script(_IDS)[0]
+    server.documents.set_feed_state(meme, "removed")
+    button(page, meme, "like").click()
+    until(lambda: told(page) == "This meme was removed.")
+    until(lambda: not unsent(page))
+
+
+def test_settings_are_kept_and_directions_shown_once(page: Chrome) -> None:
+    page.find_element(By.ID, "settings").click()
+    page.find_element(By.CSS_SELECTOR, "[name=theme][value=dark]").click()
+    page.refresh()
+    assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(18, 19, 23)"
+    assert not page.find_element(By.ID, "directions").is_displayed()
+    page.find_element(By.CSS_SELECTOR, "#template option[value=template-2]").click()
+    until(lambda: page.current_url.endswith("template=template-2"))
+    names = {each.text for each in page.find_elements(By.CSS_SELECTOR, "article h2")}
+    assert names == {"Template 2"}
