@@ -34,6 +34,9 @@ _MOST: Final = 4.0
 _VOTES_EFFECT: Final = 0.5
 # Pairs of the feed are clearly apart if their like rates differ by this many standard deviations.
 _APART: Final = 2.0
+# Pairs of sites also differ by this much in the logarithm of votes after age and views: else a model learns what was seen
+# often. Chosen on validation captions.
+_APART_AFTER: Final = 1.0
 # Pairs for each caption, at most. Captions of sites are paired with others drawn by this seed.
 _PAIRS_A_CAPTION: Final = 4
 _SEED: Final = 1
@@ -133,8 +136,7 @@ def of_sites(documents: DocumentStore, done: Callable[[int], None]) -> Exported:
         for record, weight in zip(records, weights.tolist(), strict=True)
     ]
     drawn = clear_pairs(popularity, _PAIRS_A_CAPTION * len(records), _SEED)
-    # Votes that follow from age and views alone say nothing of the words.
-    kept = residual[drawn.better] > residual[drawn.worse]
+    kept = residual[drawn.better] - residual[drawn.worse] >= _APART_AFTER
     unique = dict.fromkeys(zip(drawn.better[kept].tolist(), drawn.worse[kept].tolist(), strict=True))
     return Exported(captions, [_pair(captions[better], captions[worse]) for better, worse in unique])
 
