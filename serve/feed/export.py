@@ -34,8 +34,8 @@ _MOST: Final = 4.0
 _VOTES_EFFECT: Final = 0.5
 # Pairs of the feed are clearly apart if their like rates differ by this many standard deviations.
 _APART: Final = 2.0
-# Pairs of sites also differ by this much in the logarithm of votes after age and views: else a model learns what was seen
-# often. Chosen on validation captions.
+# Pairs of sites also differ by this much in the logarithm of votes after age and views: else a model would learn what
+# was seen often. Chosen on validation captions.
 _APART_AFTER: Final = 1.0
 # Pairs for each caption, at most. Captions of sites are paired with others drawn by this seed.
 _PAIRS_A_CAPTION: Final = 4

@@ -92,12 +92,14 @@ def _fitted(folder: Path, manifest: Manifest, dataset: Path, config: Config, pro
     return Ranker(novelty, counts, votes, coherence, voted=int((~np.isnan(popularity.votes)).sum()))
 
 
-def _preferred(path: Path, dataset: Path, manifest: Manifest) -> tuple[Words, Words]:
-    """Return the captions that people liked better, and those that they liked less, one a pair.
+def _preferred(path: Path, dataset: Path, manifest: Manifest) -> tuple[Words, Words] | None:
+    """Return the captions that people liked better, and those that they liked less, one a pair; None without pairs.
 
     Pairs with near-equals of held-out captions, by which the ranker is judged, are left out.
     """
     pairs = read_feedback(path).pairs
+    if not pairs:
+        return None
     held = held_out_captions(dataset, manifest)
     sides = [[Text(pair.template, boxes(pair)) for pair in pairs] for boxes in (_BETTER, _WORSE)]
     unique = list(dict.fromkeys(chain(*sides)))
