@@ -251,3 +251,28 @@ def test_counts_without_a_part_or_with_a_wrong_one_are_refused(counts: Counts, n
 def test_chains_that_do_not_exist_are_refused(counts: Counts, chains: list[Any]) -> None:
     with pytest.raises(ValueError, match="its c"):
         restored({**stored(counts), "chains": chains})
+
+
+def test_weights_scale_what_is_counted_and_leave_a_distribution() -> None:
+    text = text_of(CAPTIONS)
+    plain = count_chain(text, CHAINS["text"], kept_singles=3)
+    for level, same in zip(
+        plain, count_chain(text, CHAINS["text"], kept_singles=3, importance=np.full(len(CAPTIONS), 7, np.float32)),
+        strict=True,
+    ):  # fmt: skip
+        assert all(np.allclose(one, other) for one, other in zip(level, same, strict=True))
+    importance = np.where(np.arange(len(CAPTIONS)) % 6 == 0, 4, 1).astype(np.float32)
+    weighted = count_chain(text, CHAINS["text"], importance=importance)
+    for level in weighted:
+        sums = np.add.reduceat(level.shares, np.cumsum(level.sizes) - level.sizes) if len(level.sizes) else np.zeros(0)
+        assert np.allclose(sums + level.left, 1, atol=1e-5)
+    # "walk into" is of the captions that weigh more, "eat one" of others.
+    first = table_of([CHAINS["text"][:3]] * 2, text).estimate(text.stretches).probabilities[0]
+    levels = [level for _ in range(2) for level in count_chain(text, CHAINS["text"][:3], importance=importance)]
+    heavy = (
+        Table.of(Contexts([CHAINS["text"][:3]] * 2), len(ALPHABET), levels).estimate(text.stretches).probabilities[0]
+    )
+    own = text.characters.astype(np.int64) - 1
+    gain = np.log(heavy[np.arange(len(text)), own]) - np.log(first[np.arange(len(text)), own])
+    liked = importance[text.caption] > 1
+    assert gain[liked].mean() > 0 > gain[~liked].mean()
