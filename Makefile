@@ -162,7 +162,7 @@ bench-publish: setup  ## A thousand posts by killed processes on failing network
 bench-feedback: setup  ## The choice of memes for the feed by simulated people: regret against uniform choice
 	$(BIN)/python -m bench.feedback $(ARGS)
 
-bench-serve: setup  ## Load on the server: drawn memes, captions, overload; needs a demo: ARGS='--folder data/demo'
+bench-serve: setup  ## Load on the server: drawn memes, captions, overload, the feed; needs a demo: ARGS='--folder data/demo'
 	@$(PACKAGES) wrk:wrk || true
 	$(BIN)/python -m bench.serving $(ARGS)
 

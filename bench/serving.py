@@ -1,10 +1,10 @@
 """Load on `memeloom serve`, from another process on loopback.
 
-    python -m bench.serving --folder data/demo [--seconds 10] [--overload 60]
+    python -m bench.serving --folder data/demo [--seconds 10] [--overload 60] [--only feed]
 
 FOLDER is what `memeloom demo` wrote: a catalog and a model. Drawn memes have given texts, each asked for once, by
 `wrk`; they are left out if it is not installed. Captions are those of one template each, written by the model, with and
-without batching. Overload sends ten times what the server can do.
+without batching. Overload sends ten times what the server can do. The feed has 32 people who scroll without a pause.
 """
 
 import argparse
@@ -33,6 +33,9 @@ _OVERLOAD = 10
 _IMAGES = Path(__file__).with_name("serving_images.lua")
 # More connections than the server answers at a time.
 _CROWD = 300
+_PEOPLE = 32
+_GOAL_PAGE = 1000  # milliseconds
+_FILLING_SECONDS = 10  # in which memes are written ahead
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,12 @@ class Server:
         )  # fmt: skip
         found = json.loads(done.stdout.splitlines()[-1])
         return Load(found["answers"] / found["seconds"], found["p50"], found["p99"], {"other answers": found["others"]})
+
+    def pages(self, people: int, seconds: float) -> Load:
+        """Let people scroll through the feed; see `bench.serving_load`."""
+        command = [sys.executable, "-m", "bench.serving_load", *map(str, (self.port, people, seconds)), "feed"]
+        done = subprocess.run(command, input="", capture_output=True, text=True, check=True)
+        return Load.of(seconds, json.loads(done.stdout))
 
     def megabytes(self) -> float:
         """Return the resident memory of all its processes."""
@@ -184,12 +193,23 @@ def overload(folder: Path, seconds: float) -> Iterator[Row]:
     yield Row("overload", f"{_CROWD} clients, {seconds:g} s", figures, "memory flat, p99 kept, only 503", calm)
 
 
+def feed(folder: Path, seconds: float) -> Iterator[Row]:
+    """Measure the next page of the feed while people scroll: each page with its ten pictures and a vote."""
+    with served(folder, {"feed.budget": "1000000/minute"}) as server:
+        time.sleep(_FILLING_SECONDS)
+        before = server.megabytes()
+        load = server.pages(_PEOPLE, seconds)
+        figures = {**load.figures, "memory": f"{before:.0f} MB {server.megabytes() - before:+.0f} MB"}
+    yield Row("feed", f"{_PEOPLE} people scroll", figures, f"p99 ≤ {_GOAL_PAGE} ms", load.p99 <= _GOAL_PAGE)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("data/demo"), help="what `memeloom demo` wrote")
     parser.add_argument("--seconds", type=float, default=10, help="how long each row is measured")
     parser.add_argument("--overload", type=float, default=60, help="how long the server is overloaded")
+    parser.add_argument("--only", choices=("drawn", "captions", "overload", "feed"), help="one part")
     options = parser.parse_args()
     if not (options.folder / "model" / "model.json").exists():
         raise SystemExit(f"{options.folder}: no demo here; run `memeloom demo` first")
@@ -197,8 +217,13 @@ def main() -> None:
         "drawn": lambda: drawn(options.folder, options.seconds),
         "captions": lambda: captions(options.folder, options.seconds),
         "overload": lambda: overload(options.folder, options.overload),
+        "feed": lambda: feed(options.folder, options.seconds),
     }
-    print_parts("memeloom serve, load from another process", list(parts), lambda part: parts[part]())
+    print_parts(
+        "memeloom serve, load from another process",
+        [options.only] if options.only else list(parts),
+        lambda part: parts[part](),
+    )
 
 
 if __name__ == "__main__":
