@@ -118,7 +118,7 @@ async def put_reaction(request: Request, response: Response, shared: Shared, par
     return await _react(request, response, shared, parts, meme)
 
 
-@router.post("/memes/{meme}/reaction", include_in_schema=False)
+@router.post("/memes/{meme}/vote", include_in_schema=False)
 async def post_reaction(request: Request, shared: Shared, parts: Parts, meme: MemeId) -> Response:
     """Do the same for a form, and go back to the page."""
     response = RedirectResponse("", 303)

@@ -21,7 +21,7 @@ from memeloom.serve.http.resources import Shared
 from memeloom.serve.http.templates import find_template
 
 _FOLDER: Final = File(__file__).parent / "page"
-_KINDS: Final = {"feed.js": "text/javascript", "feed.css": "text/css"}
+_KINDS: Final = {"js": "text/javascript", "css": "text/css"}
 # Nothing from elsewhere; the pictures of a visitor's own memes come in the answer (`data:`).
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
@@ -96,14 +96,14 @@ async def meme(request: Request, shared: Shared, parts: Parts, meme: MemeId) -> 
     return _page("meme.html", meme=views[0], base=shared.base_url(request))
 
 
-@router.get("/feed/{name}")
-async def file(name: str, v: str = "") -> Response:
+@router.get("/feed/feed.{kind}")
+async def file(kind: str, v: str = "") -> Response:
     """Return the style sheet or the script."""
-    if name not in _KINDS:
+    if kind not in _KINDS:
         raise Problem(404, None, "there is no such file")
-    data, digest = _file(name)
+    data, digest = _file(f"feed.{kind}")
     fresh = "public, max-age=31536000, immutable" if v == digest else "no-cache"
-    return Response(data, headers={"Cache-Control": fresh}, media_type=_KINDS[name])
+    return Response(data, headers={"Cache-Control": fresh}, media_type=_KINDS[kind])
 
 
 def _page(name: str, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any) -> HTMLResponse:

@@ -17,7 +17,7 @@ from memeloom.serve.http.middleware.answers import PROBES
 from tests.serve.conftest import Server
 
 # Routes that need a model, which answer 503 without one. schemathesis cannot write the JSON lines of a batch.
-_MODEL = r"^/(v1/(captions|memes)|v2|ai_meme)"
+_MODEL = r"^/(v1/(captions|memes)|feed/captions|v2|ai_meme)"
 _BATCH = r"^/v1/batch$"
 
 

@@ -155,7 +155,7 @@ def test_a_browser_without_scripts_reads_votes_and_goes_on(server: FeedServer) -
         assert len(first) == 10
         back = f"/?template=&ids={','.join(first)}#m{first[3]}"
         data = {"value": "1", "back": back}
-        voted = client.post(f"/feed/memes/{first[3]}/reaction", data=data)
+        voted = client.post(f"/feed/memes/{first[3]}/vote", data=data)
         assert ids_of(voted.text) == first, "the same memes"
         assert 'value="0" aria-pressed="true"' in voted.text
         marks = "".join(each[:6] for each in first)
@@ -165,7 +165,7 @@ def test_a_browser_without_scripts_reads_votes_and_goes_on(server: FeedServer) -
 
 def test_a_form_does_not_lead_to_other_sites(client: httpx2.Client, meme: str) -> None:
     for back in ("https://evil.example", "//evil.example", "/\\evil.example"):
-        answer = client.post(f"/feed/memes/{meme}/reaction", data={"value": "1", "back": back})
+        answer = client.post(f"/feed/memes/{meme}/vote", data={"value": "1", "back": back})
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
