@@ -3,7 +3,8 @@
     python -m bench.serving_load PORT CLIENTS SECONDS [RATE | feed]
 
 Each client asks for a caption when its last request is answered; with RATE, all clients together send this number of
-requests a second, whatever the answers are. Prints JSON: latencies of answers in seconds by status; of the feed, those of pages.
+requests a second, whatever the answers are. Prints JSON: latencies of answers in
+seconds by status; of the feed, those of pages, 204 for one on which no meme was ready.
 """
 
 import asyncio
@@ -68,8 +69,8 @@ async def _person(port: int, seed: int, until: float, found: dict[int, list[floa
     while time.perf_counter() < until:
         started = time.perf_counter()
         status, answer = await ask("GET", f"/feed/memes?seen={''.join(each[:6] for each in seen[-1000:])}")
-        found[status].append(time.perf_counter() - started)
         memes = json.loads(answer)["memes"] if status == 200 else []
+        found[204 if status == 200 and not memes else status].append(time.perf_counter() - started)
         for meme in memes:
             await ask("GET", meme["picture"])
         if memes:
