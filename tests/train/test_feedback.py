@@ -115,8 +115,10 @@ def test_pairs_teach_a_ranker_what_votes_would(
 
 def test_what_is_not_feedback_is_refused_by_file_and_line(tmp_path: Path) -> None:
     good = pair(LIKED, OTHER)
-    line: dict[str, object]
-    for line in ({**good, "more": 1}, weighted(LIKED, 0), weighted(LIKED, float("inf")), {"template": "a"}):
+    broken: list[dict[str, object]] = [
+        {**good, "more": 1}, weighted(LIKED, 0), weighted(LIKED, float("inf")), {"template": "a"},
+    ]  # fmt: skip
+    for line in broken:
         write_lines(tmp_path / "pairs.jsonl", good, line)
         with pytest.raises(MemeloomError, match=r"^train\.feedback: \S+pairs\.jsonl, line 2: neither .*$"):
             read_feedback(tmp_path)
