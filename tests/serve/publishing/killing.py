@@ -125,7 +125,7 @@ def publish_with_kills(
         TimeoutError: they do not get on.
     """
     unlimited = ", per_day: null, review: false"
-    quick = [f"publish.timeout_seconds={timeout}", "publish.retry_seconds=0.001", "publish.attempts=100"]
+    quick = [f"publish.timeout_seconds={timeout}", "publish.retry_seconds=0.000001", "publish.attempts=100"]
     overrides = [*settings(folder, networks, unlimited), *quick]
     config = loaded(overrides)
     made = fill(config, memes)
