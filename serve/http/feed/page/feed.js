@@ -382,7 +382,9 @@ addEventListener("DOMContentLoaded", () => {
     flush();
     return;
   }
-  $("chosen").append($("about")); // the foot of an endless page is never reached
+  // The foot of an endless page is never reached, and would move whenever memes are added above it.
+  $("about").parentNode.className = "moved";
+  $("chosen").append($("about"));
   history.scrollRestoration = "manual";
   restore();
   pending();
