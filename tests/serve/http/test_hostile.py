@@ -150,7 +150,7 @@ def test_nonsense_is_refused(tight: Server) -> None:
         b"\x16\x03\x01\x02\x00\x01\x00",
         b"GET\r\n\r\n",
         b"\x00" * 100 + b"\r\n\r\n",
-        b"GET / HTTP/9.9\r\nConnection: close\r\n\r\n",
+        b"GET /nowhere HTTP/9.9\r\nConnection: close\r\n\r\n",
     ):
         with connect(tight) as connection:
             connection.sendall(sent)
