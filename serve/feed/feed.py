@@ -17,7 +17,7 @@ from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.errors import StoreError
 from memeloom.catalog.feed import NONE, FeedMeme, Sums, Value
 from memeloom.configs.errors import MemeloomError
-from memeloom.serve.feed.supply import Run, Supply
+from memeloom.serve.feed.supply import Supply
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +28,7 @@ _CANDIDATES: Final = 200
 # A page with fewer left behind it asks for more.
 _AHEAD: Final = 10
 _ID_DIGITS: Final = 20
+_CLOSE_SECONDS: Final = 5.0
 # Reactions that other workers wrote while they were read are read again.
 _OVERLAP: Final = timedelta(seconds=5)
 
@@ -58,7 +59,7 @@ class Shown:
 
 
 class Feed:
-    """Pages and reactions. Create and use it on the event loop; everything that blocks is run by `run`.
+    """Pages and reactions. Create and use it on the event loop; what blocks is run by the supply's threads.
 
     Args:
         documents: opens the catalog for writing; tried again until it succeeds.
@@ -73,12 +74,11 @@ class Feed:
         documents: Callable[[], DocumentStore],
         supply: Supply,
         chooser: Chooser,
-        run: Run,
         *,
         blocked: Callable[[str, Sequence[str]], str | None],
         refresh: float,
     ) -> None:
-        self._open, self._supply, self._chooser, self._run = documents, supply, chooser, run
+        self._open, self._supply, self._chooser, self._run = documents, supply, chooser, supply.run
         self._pool, self._blocked, self._refresh = supply.pool, blocked, refresh
         self._documents: DocumentStore | None = None
         self._counts: Counter[str] = Counter()
@@ -169,10 +169,12 @@ class Feed:
                     await self._supply.wanted.wait()
 
     async def close(self) -> None:
-        """Write what was counted, and close the catalog."""
+        """Write what was counted, and close the catalog, unless a call that does not end still uses it."""
         if self._documents is not None:
-            await self._count()
-            self._documents.close()
+            with suppress(Exception):  # these numbers may be lost
+                await self._count()
+            if await self._run.settled(_CLOSE_SECONDS):
+                self._documents.close()
 
     def _looked_up(self, ids: Sequence[str], person: str | None) -> list[Shown]:
         documents = self.documents
@@ -193,7 +195,10 @@ class Feed:
             self._chooser.learn(documents.reacted(since and since - _OVERLAP))
             memes = list(islice(documents.scan_feed("shown", after=after), most))
             memes += islice(documents.scan_feed("shown"), most - len(memes))
-            return memes, documents.sums([meme.id for meme in memes])
+            sums = documents.sums([meme.id for meme in memes])
+            # Memes without a reaction, too: that nobody reacted says something.
+            self._chooser.learn((meme, sums[meme.id]) for meme in memes)
+            return memes, sums
 
         memes, sums = await self._run(read)
         self._learned, self._read_at = now, time.monotonic()

@@ -5,9 +5,9 @@ import logging
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from memeloom.catalog.feed import Feed, FeedMeme, FeedState, meme_id
 from memeloom.configs.schema import Generate
@@ -33,9 +33,35 @@ _LONGEST_PAUSE: Final = 30.0
 class Run(Protocol):
     """Runs a blocking function in a thread."""
 
-    async def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
         """Return its result."""
         ...
+
+
+class Calls:
+    """Runs blocking functions, and knows which of them still run though their callers were cancelled."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._left: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of a function."""
+        task = asyncio.ensure_future(self._run(function, *args, **kwargs))
+        self._left.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    async def settled(self, seconds: float) -> bool:
+        """Wait for the calls in progress. Returns whether all have ended within `seconds`."""
+        if self._left:
+            await asyncio.wait(self._left, timeout=seconds)
+        return not self._left
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._left.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved: the caller may be gone
 
 
 class Writer(Protocol):
@@ -65,6 +91,7 @@ class Supply:
     Attributes:
         pool: the memes that are ready.
         wanted: set when it is worth calling `write`.
+        run: runs blocking calls, and those of the feed.
     """
 
     def __init__(
@@ -75,7 +102,7 @@ class Supply:
         run: Run,
         ahead: int,
     ) -> None:
-        self._writers, self._templates, self._judge, self._run = writers, templates, judge, run
+        self._writers, self._templates, self._judge, self.run = writers, templates, judge, Calls(run)
         self.pool, self._ahead = Pool(max(_MOST, 2 * ahead)), ahead
         self._written: Counter[str] = Counter(dict.fromkeys(writers, 0))
         self._turn: deque[str] = deque()
@@ -137,7 +164,7 @@ class Supply:
             documents.put_feed(judged)
             return [meme for meme in judged if meme.id not in known and meme.state == "shown"]
 
-        shown = await self._run(put)
+        shown = await self.run(put)
         return self.pool.add(shown, fresh=[meme.id for meme in shown])
 
     async def _caption(self, arm: str, template: str, boxes: int) -> FeedMeme | None:

@@ -75,7 +75,6 @@ async def open_feed(
         lambda: open_documents(config.store),
         Supply(writers, boxes, safety.judge, resources.run, config.feed.ahead),
         Bandit(),
-        resources.run,
         blocked=safety.blocked,
         refresh=config.serve.refresh_seconds,
     )

@@ -86,7 +86,7 @@ def feed_of(store_config: Store) -> Callable[..., Feed]:
 
     def make(supplied: Supply, chooser: FirstOnes | None = None, blocked: Any = lambda *_: None) -> Feed:
         return Feed(
-            lambda: open_documents(store_config), supplied, chooser or FirstOnes(), asyncio.to_thread,
+            lambda: open_documents(store_config), supplied, chooser or FirstOnes(),
             blocked=blocked, refresh=0.05,
         )  # fmt: skip
 

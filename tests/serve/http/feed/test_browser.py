@@ -45,6 +45,13 @@ def open_page(browser: Chrome, address: str) -> None:
     until(lambda: browser.execute_script("return [location.href, document.readyState]") == [address, "complete"])
 
 
+def reload(page: Chrome) -> None:
+    """Reload the page, as `open_page` loads one."""
+    page.execute_script("window.isOld = true")
+    page.refresh()
+    until(lambda: page.execute_script("return !window.isOld && document.readyState === 'complete'"))
+
+
 @pytest.fixture
 def page(browser: Chrome, server: FeedServer) -> Iterator[Chrome]:
     """The feed as somebody sees it who was never here."""
@@ -146,7 +153,7 @@ def test_reloading_and_going_back_come_back_to_the_same_place(page: Chrome) -> N
         top = page.execute_script(_TOP)
         return bool(top) and top[0] == meme and abs(top[1] - offset) <= 2
 
-    page.refresh()
+    reload(page)
     until(is_back, "the same place")
     page.execute_script("document.querySelector(`#m${arguments[0]} h2 a`).click()", meme)
     until(lambda: "/m/" in page.current_url)
@@ -221,7 +228,7 @@ def test_memes_are_liked_by_keys_and_votes_are_undone(page: Chrome) -> None:
     page.find_element(By.ID, "settings").click()
     page.find_element(By.ID, "keys").click()
     page.find_element(By.CSS_SELECTOR, "#chosen .close").click()
-    page.refresh()
+    reload(page)
     press(page, "jjl")
     assert not pressed(page, two), "keys are turned off"
 
@@ -293,7 +300,7 @@ def test_a_meme_removed_meanwhile_says_so_when_it_is_voted_on(page: Chrome, serv
 def test_settings_are_kept_and_directions_shown_once(page: Chrome) -> None:
     page.find_element(By.ID, "settings").click()
     page.find_element(By.CSS_SELECTOR, "[name=theme][value=dark]").click()
-    page.refresh()
+    reload(page)
     assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(18, 19, 23)"
     assert not page.find_element(By.ID, "directions").is_displayed()
     page.find_element(By.CSS_SELECTOR, "#template option[value=template-2]").click()
