@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 _AT_START, _AGAIN = 1000, 100
 # Memes from which a page is chosen.
 _CANDIDATES: Final = 200
+# Memes that are chosen beyond a page, in place of those removed meanwhile.
+_SPARE: Final = 3
 # A page with fewer left behind it asks for more.
 _AHEAD: Final = 10
 _ID_DIGITS: Final = 20
@@ -112,17 +114,18 @@ class Feed:
             self._supply.ask(template, most + _AHEAD - len(candidates))
 
         def choose() -> list[Shown]:
-            places = self._chooser.choose(candidates, most, self._rng) if candidates else []
+            places = self._chooser.choose(candidates, most + _SPARE, self._rng) if candidates else []
             return self._looked_up([candidates[place].id for place in places], person)
 
         found = await self._run(choose)
-        ids = [shown.meme.id for shown in found if shown.meme.state == "shown"]
         # A meme may have been removed since.
-        self._pool.discard(shown.meme.id for shown in found if shown.meme.state != "shown")
+        self._pool.discard(each.meme.id for each in found if each.meme.state != "shown")
+        page = [each for each in found if each.meme.state == "shown"][:most]
+        ids = [each.meme.id for each in page]
         self._pool.shown(ids)
         self._supply.wanted.set()
         self._counts.update(ids)
-        return [shown for shown in found if shown.meme.state == "shown"], len(candidates) - len(found)
+        return page, len(candidates) - len(page)
 
     async def memes(self, ids: Sequence[str], person: str | None) -> list[Shown]:
         """Return the memes with these ids, whatever their state, in this order; unknown ones are left out."""
