@@ -85,7 +85,7 @@ class Report:
 class Feed(Protocol):
     """Facet of a `DocumentStore`: generated memes and what people think of them.
 
-    persons are opaque texts: ``feed:…`` for a visitor, ``mastodon:…`` for an account elsewhere.
+    persons are opaque texts: ``feed:…`` for a visitor, ``bluesky:…`` for an account elsewhere.
     """
 
     def put_feed(self, memes: Iterable[FeedMeme]) -> int:
@@ -144,7 +144,7 @@ class Publication(Record):
     """A meme's post on one account elsewhere.
 
     Attributes:
-        account: ``mastodon:HOST/USER`` or the like; with `meme` the key: a meme is posted at most once an account.
+        account: ``bluesky:HOST/USER`` or the like; with `meme` the key: a meme is posted at most once an account.
         meme: id of a `FeedMeme`.
         state: see `PostState`.
         text: the post's text beside its picture.

@@ -27,7 +27,7 @@ _COMMANDS = {
     "evaluate": ("memeloom.cli.model:evaluate", "Score models on held-out captions and on what they write."),
     "serve": ("memeloom.cli.serve:serve", "Serve memes and captions over HTTP."),
     "feed": ("memeloom.cli.feed:feed", "Review and remove memes of the feed; forget what a person did."),
-    "publish": ("memeloom.cli.publish:publish", "Post memes on Mastodon and Bluesky, after a review."),
+    "publish": ("memeloom.cli.publish:publish", "Post memes on social networks, after a review."),
     "mcp": ("memeloom.cli.serve:mcp", "Serve memes as tools for assistants (MCP)."),
     "feedback": ("memeloom.cli.feedback:feedback", "Export what people like for training; compare models on the feed."),
     "export-model": ("memeloom.cli.model:export_model", "Write a trained model as SavedModel, ONNX or .keras."),

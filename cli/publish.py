@@ -34,7 +34,7 @@ _ACCOUNT = click.option("--account", "names", metavar="NAME", multiple=True, hel
 
 @click.group(cls=Group)
 def publish() -> None:
-    """Post memes of the feed on Mastodon and Bluesky, and fetch what people think of them.
+    """Post memes of the feed on social networks, and fetch what people think of them.
 
     Queue memes, review them, run; each meme is posted at most once an account. The accounts are in
     publish.accounts, their tokens in the environment.
