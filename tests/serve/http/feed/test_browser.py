@@ -307,3 +307,54 @@ def test_settings_are_kept_and_directions_shown_once(page: Chrome) -> None:
     until(lambda: page.current_url.endswith("template=template-2"))
     names = {each.text for each in page.find_elements(By.CSS_SELECTOR, "article h2")}
     assert names == {"Template 2"}
+
+
+_FAINT = """
+const channel = value => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+const luminance = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+const behind = each => {
+  for (; each; each = each.parentElement) {
+    const found = numbers(getComputedStyle(each).backgroundColor);
+    if (found.length === 3 || found[3] === 1) return found;
+  }
+  return [255, 255, 255];
+};
+const says = each => [...each.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim());
+const texts = [...document.body.querySelectorAll("*:not(option)")].filter(each => each.checkVisibility() && says(each));
+return texts.map(each => {
+  const both = [numbers(getComputedStyle(each).color), behind(each)].map(luminance).sort((a, b) => b - a);
+  return [`${each.tagName} ${each.textContent.trim().slice(0, 30)}`, (both[0] + 0.05) / (both[1] + 0.05)];
+}).filter(([, contrast]) => contrast < 4.5);
+"""
+_SMALL = """
+return [...document.querySelectorAll("button, select, input, summary, a:not(.skip)")]
+  .filter(each => each.checkVisibility())
+  .map(each => [each.outerHTML.slice(0, 80), (each.closest("label") ?? each).getBoundingClientRect()])
+  .filter(([, {width, height}]) => width < 24 || height < 24).map(([what]) => what);
+"""
+_NAMED = ("button", "link", "combobox", "textbox", "checkbox", "image", "dialog", "article", "menuitem")
+
+
+def nameless(page: Chrome) -> list[str]:
+    """Return what Chromium tells a screen reader without a name: controls, pictures, dialogs and articles."""
+    nodes = page.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    told = [node for node in nodes if not node["ignored"] and node["role"]["value"] in _NAMED]
+    assert told
+    return [node["role"]["value"] for node in told if not node["name"]["value"].strip()]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everything_has_a_name_contrast_and_a_size_to_hit(page: Chrome, theme: str) -> None:
+    media = [{"name": "prefers-color-scheme", "value": theme}]
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+    try:
+        for opened in ("", "#create", "#settings"):
+            if opened:
+                page.execute_script("document.querySelector(arguments[0]).click()", opened)
+            assert page.execute_script(_FAINT) == []
+            assert page.execute_script(_SMALL) == []
+            assert nameless(page) == []
+            page.execute_script("document.querySelectorAll('dialog[open]').forEach(each => each.close())")
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
