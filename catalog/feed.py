@@ -5,7 +5,7 @@
 
 - A person has one reaction to a meme, the last one. Sums are counted from reactions, so nothing can drift apart.
 - Every call is durable when it returns, and idempotent: a repeated one changes nothing.
-- A meme that was removed stays removed, whoever writes the same caption again.
+- A removed meme stays removed, also if the same caption is written again.
 - A post moves from state to state by `move`, which succeeds for one caller only.
 """
 
@@ -134,7 +134,7 @@ class Feed(Protocol):
         """
 
     def drop_reports(self, meme: str) -> int:
-        """Delete the reports of a meme: somebody looked at it and found nothing wrong. Returns how many there were."""
+        """Delete the reports of a meme, after a review that found nothing wrong. Returns how many there were."""
 
     def reports(self) -> Iterator[Report]:
         """Yield the reports of memes that are not removed, in order of the meme's id, in bounded memory."""

@@ -44,11 +44,15 @@ def review(context: CommandContext, approved: tuple[str, ...], removed: tuple[st
             _remove(documents, meme, _BY_A_PERSON)
         if approved or removed:
             return
+        found = False
         for each in waiting(documents):
+            found = True
             if not sys.stdin.isatty():
                 echo_row(each.meme.id, each.why, each.meme.template, " / ".join(each.meme.boxes))
             elif not _ask(documents, each):
                 return
+        if not found:
+            click.echo("nothing waits for review, and nothing is reported", err=True)
 
 
 @feed.command()

@@ -61,10 +61,11 @@ def report(context: CommandContext, output: Path, as_json: bool) -> None:
             ],
         })  # fmt: skip
         return
-    table = new_table("models on the feed", *HEAD, numbers=HEAD[1:])
-    for arm in found.arms:
-        add_row(table, *row_of(arm))
-    console().print(table)
+    if found.arms:
+        table = new_table("models on the feed", *HEAD, numbers=HEAD[1:])
+        for arm in found.arms:
+            add_row(table, *row_of(arm))
+        console().print(table)
     for each in found.comparisons:
         click.echo(escape_controls(verdict(each)))
     if not found.comparisons:

@@ -111,7 +111,9 @@ def review(
 @_ACCOUNT
 @click.option("--send", is_flag=True, help="Post; without it, or publish.dry_run: false, show what would be posted.")
 @click.option(
-    "--every", type=click.FloatRange(min=1), help="Look again every so many seconds, until SIGTERM or Ctrl-C."
+    "--every",
+    type=click.FloatRange(min=1),
+    help="Interval in seconds at which to look for due posts, until SIGTERM or Ctrl-C.",
 )
 @click.pass_obj
 def run(context: CommandContext, names: tuple[str, ...], send: bool, every: float | None) -> None:

@@ -45,7 +45,7 @@ class BlueskyServer:
         self._reactions: dict[tuple[str, str], list[str]] = {}
 
     def react(self, key: str, listing: str, did: str) -> None:
-        """Let somebody like, repost or answer a post. listing: ``likes``, ``repostedBy`` or ``replies``."""
+        """Add a like, repost or reply of an account to a post. listing: ``likes``, ``repostedBy`` or ``replies``."""
         self._reactions.setdefault((self._uri(key), listing), []).append(did)
 
     def routes(self) -> list[web.AbstractRouteDef]:

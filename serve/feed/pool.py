@@ -51,7 +51,7 @@ class Pool:
             self._fresh.discard(each)
 
     def shown(self, ids: Iterable[str]) -> None:
-        """Note that somebody has seen these memes."""
+        """Note that visitors have seen these memes."""
         self._fresh.difference_update(ids)
 
     def candidates(self, template: str | None, seen: Collection[str], most: int) -> list[FeedMeme]:

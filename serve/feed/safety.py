@@ -1,4 +1,4 @@
-"""What strangers may see: captions by their words, and the operator's block list.
+"""What visitors may see: captions by their words, and the operator's block list.
 
 Two lists decide. Words of the tiers of profanity (`dataset.steps.tiers`) judge a caption once, when it is written; a
 person may overrule them. The block list holds for every caption each time it is read, also for those written before.

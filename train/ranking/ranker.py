@@ -25,7 +25,7 @@ _VOTES, _VOTED, _VERSION_KEY = "votes", "voted", "version"
 # captions that were chosen in other ways; docs/training.md has the figures.
 LIKELIHOOD_WEIGHT: Final = 1.4
 VOTES_WEIGHT: Final = 0.1
-WORD_COST: Final = 0.5
+WORD_COST: Final = 0.6
 # Of the likelihood of a token among captions of `causal`: if no coherence was learned, which knows the model's own.
 _SPREAD: Final = 0.14
 _SMALLEST: Final = 1e-9
