@@ -100,6 +100,9 @@ class Feed(Protocol):
     def set_feed_state(self, meme: str, state: FeedState, reason: str | None = None) -> FeedMeme | None:
         """Change whether a meme may be shown. Returns it; None if it is unknown. A removed meme stays removed."""
 
+    def prune_feed(self, before: datetime) -> int:
+        """Delete the shown memes written before that time that have no reaction, report or post. Returns how many."""
+
     def add_shown(self, counts: Mapping[str, int]) -> None:
         """Add to how often memes were shown; unknown ids are skipped."""
 

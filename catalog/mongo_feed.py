@@ -55,6 +55,20 @@ class MongoFeed(Feed):
         # It is removed already, or unknown.
         return read(FeedMeme, document) if document else self.feed_memes([meme]).get(meme)
 
+    def prune_feed(self, before: datetime) -> int:
+        deleted = 0
+        for batch in batched((meme.id for meme in self.scan_feed("shown") if meme.written_at < before), CHUNK):
+            with self._database.mapped():
+                kept: set[str] = set()
+                for name, voted in (("reactions", {"value": {"$ne": NONE}}), ("reports", {}), ("posts", {})):
+                    kept.update(self._database[name].distinct("_id.meme", {"_id.meme": {"$in": batch}, **voted}))
+                unwanted = {"$in": [meme for meme in batch if meme not in kept]}
+                found = self._database["feed"].delete_many({"_id": unwanted, "record.state": "shown"})
+                # Reactions that were taken back. One that was added just now belongs to no meme, and is skipped.
+                self._database["reactions"].delete_many({"_id.meme": unwanted, "value": NONE})
+            deleted += found.deleted_count
+        return deleted
+
     def add_shown(self, counts: Mapping[str, int]) -> None:
         for batch in batched(counts.items(), CHUNK):
             with self._database.mapped():
@@ -97,7 +111,8 @@ class MongoFeed(Feed):
         for batch in batched(self._reacted(since), CHUNK):
             memes, sums = self.feed_memes(batch), self.sums(batch)
             for meme in batch:
-                if since is not None or sums[meme].likes or sums[meme].dislikes:
+                # It may have been pruned meanwhile.
+                if meme in memes and meme in sums and (since or sums[meme].likes or sums[meme].dislikes):
                     yield memes[meme], sums[meme]
 
     def forget_person(self, person: str) -> int:
@@ -124,7 +139,8 @@ class MongoFeed(Feed):
         rows = self._database.pages("reports", {}, after=_FIRST)
         for meme, group in itertools.groupby(rows, key=lambda row: row["_id"]["meme"]):
             reasons = Counter(row["reason"] for row in group)
-            if self.feed_memes([meme])[meme].state != "removed":
+            known = self.feed_memes([meme]).get(meme)
+            if known is not None and known.state != "removed":
                 ordered = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
                 yield Report(meme, reasons.total(), tuple(ordered))
 

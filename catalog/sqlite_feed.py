@@ -21,6 +21,11 @@ _REPORT: Final = """
 INSERT INTO reports VALUES (?, ?, ?, ?)
   ON CONFLICT (meme, person) DO UPDATE SET reason = excluded.reason, at = excluded.at
 """
+_PRUNE: Final = """
+DELETE FROM feed WHERE id IN {} AND state = 'shown'
+  AND NOT EXISTS (SELECT 1 FROM reactions WHERE meme = id AND value != 0)
+  AND NOT EXISTS (SELECT 1 FROM reports WHERE meme = id) AND NOT EXISTS (SELECT 1 FROM posts WHERE meme = id)
+"""
 _SUMMED: Final = "ifnull(sum(value = 1), 0), ifnull(sum(value = -1), 0), shown"
 # Times since which few have reacted are found by time; otherwise all reactions are read once, in order of meme.
 _FEW: Final = 5000
@@ -62,6 +67,16 @@ class SqliteFeed(Feed):
             connection.execute("UPDATE feed SET record = ?, state = ? WHERE id = ?", values)
             return changed
 
+    def prune_feed(self, before: datetime) -> int:
+        deleted = 0
+        for batch in batched((meme.id for meme in self.scan_feed("shown") if meme.written_at < before), CHUNK):
+            with self._file.write() as connection:
+                deleted += connection.execute(_PRUNE.format(marks(batch)), (*batch,)).rowcount
+                # Reactions that were taken back.
+                gone = f"DELETE FROM reactions WHERE meme IN {marks(batch)} AND meme NOT IN (SELECT id FROM feed)"
+                connection.execute(gone, (*batch,))
+        return deleted
+
     def add_shown(self, counts: Mapping[str, int]) -> None:
         rows = [(n, meme) for meme, n in counts.items()]
         with self._file.write() as connection:
@@ -97,7 +112,8 @@ class SqliteFeed(Feed):
         for batch in batched(self._reacted(since), 1000):
             memes, sums = self.feed_memes(batch), self.sums(batch)
             for meme in batch:
-                if since is not None or sums[meme].likes or sums[meme].dislikes:
+                # It may have been pruned meanwhile.
+                if meme in memes and meme in sums and (since or sums[meme].likes or sums[meme].dislikes):
                     yield memes[meme], sums[meme]
 
     def forget_person(self, person: str) -> int:

@@ -1,10 +1,11 @@
-"""`memeloom feed`: review and remove memes of the feed, and forget people."""
+"""`memeloom feed`: review, remove and prune memes of the feed, and forget people."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -76,6 +77,15 @@ def forget(context: CommandContext, person: str) -> None:
     """Delete the reactions and reports of PERSON, such as feed:0f1e2d."""
     with _catalog(context) as documents:
         click.echo(f"{documents.forget_person(person)} reactions deleted")
+
+
+@feed.command()
+@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="Age from which to delete.")
+@click.pass_obj
+def prune(context: CommandContext, days: int) -> None:
+    """Delete old memes without any reaction, report or post. Safe while a server runs."""
+    with _catalog(context) as documents:
+        click.echo(f"{documents.prune_feed(datetime.now(UTC) - timedelta(days=days))} memes deleted")
 
 
 @contextmanager

@@ -19,14 +19,15 @@ class Waiting:
 
 
 def waiting(documents: DocumentStore) -> Iterator[Waiting]:
-    """Yield memes that are not shown until somebody has looked at them, then shown ones that people reported."""
+    """Yield memes that are not shown until a person has looked at them, then shown ones that people reported."""
     for meme in documents.scan_feed("review"):
         yield Waiting(meme, meme.reason or "waits for review")
     for batch in batched(documents.reports(), _BATCH):
         memes = documents.feed_memes([report.meme for report in batch])
         for report in batch:
-            if memes[report.meme].state == "shown":
-                yield Waiting(memes[report.meme], f"reported by {report.persons}: {', '.join(report.reasons)}")
+            reported = memes.get(report.meme)
+            if reported is not None and reported.state == "shown":
+                yield Waiting(reported, f"reported by {report.persons}: {', '.join(report.reasons)}")
 
 
 def approve(documents: DocumentStore, meme: str) -> FeedMeme:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from memeloom.catalog import mongo_feed, sqlite_feed
 from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.errors import StoreDenied
-from memeloom.catalog.feed import FeedMeme, Report, Sums, Value, meme_id
+from memeloom.catalog.feed import LIKE, NONE, FeedMeme, Publication, Report, Sums, Value, meme_id
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
 from tests.services.mongod import Mongod
@@ -60,6 +60,22 @@ class TestMemes:
         assert documents.put_feed([meme(0)]) == 0
         assert documents.feed_memes([first]) == {first: removed}
         assert documents.set_feed_state("unknown", "review") is None
+
+    def test_old_memes_that_nobody_cares_about_are_pruned(self, documents: DocumentStore) -> None:
+        unseen, liked, changed, reported, posted, removed = ids = put(documents, 6)
+        documents.add_shown(dict.fromkeys(ids, 3))
+        documents.react(liked, "feed:a", LIKE, WHEN)
+        documents.react(changed, "feed:a", LIKE, WHEN)
+        documents.react(changed, "feed:a", NONE, WHEN + SECOND)
+        documents.report_meme(reported, "feed:a", "dull", WHEN)
+        documents.enqueue_posts([Publication(account="bluesky:a", meme=posted, due_at=WHEN)])
+        documents.set_feed_state(removed, "removed", "a person asked")
+        assert documents.prune_feed(WHEN) == 0
+        assert documents.prune_feed(WHEN + SECOND) == 2
+        assert documents.prune_feed(WHEN + SECOND) == 0
+        assert documents.feed_memes(ids).keys() == {liked, reported, posted, removed}
+        assert documents.react(unseen, "feed:a", LIKE, WHEN) is None
+        assert [each.id for each, _ in documents.reacted(WHEN)] == [liked]
 
     def test_memes_are_scanned_in_order_by_state(self, documents: DocumentStore) -> None:
         ids = put(documents, 2500)

@@ -61,6 +61,14 @@ def test_a_person_is_forgotten(memeloom: Memeloom, memes: list[str]) -> None:
         assert list(documents.reports()) == []
 
 
+def test_old_memes_that_nobody_cares_about_are_deleted(memeloom: Memeloom, memes: list[str]) -> None:
+    assert memeloom("feed", "prune", "--days", "100000").out == "0 memes deleted\n"
+    memeloom("feed", "review", "--approve", memes[1])
+    assert memeloom("feed", "prune", "--days", "1").out == "1 memes deleted\n"
+    with catalog() as documents:
+        assert documents.feed_memes(memes).keys() == {memes[0], memes[2]}
+
+
 def test_an_unknown_meme_is_an_error(memeloom: Memeloom, memes: list[str]) -> None:
     for arguments in (("remove", "x"), ("review", "--approve", "x")):
         done = memeloom("feed", *arguments)
