@@ -104,7 +104,7 @@ def stored(settings: list[str]) -> int:
 
 class TestKilled:
     @pytest.mark.parametrize(
-        "victim", ["both", "Ctrl-C", *(pytest.param(name, marks=pytest.mark.soak) for name in ("child", "parent"))]
+        "victim", ["both", *(pytest.param(name, marks=pytest.mark.soak) for name in ("child", "parent", "Ctrl-C"))]
     )
     def test_a_killed_crawl_leaves_no_process_and_the_next_one_resumes_it(
         self, internet: Internet, start: Start, store_config: Store, victim: str

@@ -1,5 +1,6 @@
 """Small datasets in the shape that dataset/ gives them, settings for short trainings, and trained models to share."""
 
+import os
 import random
 import shutil
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from memeloom.configs.load import load_config
+from memeloom.configs.locks import exclusive
 from memeloom.configs.progress import SILENT
 from memeloom.configs.schema import Config
 from memeloom.dataset.formats.tfrecord import RecordWriter
@@ -235,31 +237,41 @@ def script_steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], f
 
 
 @pytest.fixture(scope="session")
-def trained_convnet(
-    tmp_path_factory: pytest.TempPathFactory, toy: Callable[..., Config], plain_tensorflow: Any
-) -> Config:
-    """Settings of a `convnet` that has learned the toy language; never change its folder."""
-    from memeloom.train.fit import train_model
+def train_once(
+    tmp_path_factory: pytest.TempPathFactory, testrun_uid: str, toy: Callable[..., Config], plain_tensorflow: Any
+) -> Callable[..., Config]:
+    """A function that trains a toy model once for all workers of the run: (changes of the train section)."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"trained-{testrun_uid}"
 
-    config = toy(
-        tmp_path_factory.mktemp("convnet"),
-        convnet__filters=32, convnet__batch=64, convnet__learning_rate=0.005, convnet__dropout=0,
-        steps=150, steps_per_epoch=50,
-    )  # fmt: skip
-    train_model(config, SILENT)
-    return config
+    def train(**changes: Any) -> Config:
+        from memeloom.train.fit import train_model
+
+        folder = shared / changes["model"]
+        folder.mkdir(parents=True, exist_ok=True)
+        with exclusive(folder / "training", "another worker trains", wait_seconds=280):
+            config = toy(folder, **changes)
+            if not (folder / "trained").exists():
+                train_model(config, SILENT)
+                (folder / "trained").touch()
+        return config
+
+    return train
 
 
 @pytest.fixture(scope="session")
-def trained_causal(
-    tmp_path_factory: pytest.TempPathFactory, toy: Callable[..., Config], plain_tensorflow: Any,
-) -> Config:  # fmt: skip
-    """Settings of a `causal` that has learned the toy language; never change its folder."""
-    from memeloom.train.fit import train_model
+def trained_convnet(train_once: Callable[..., Config]) -> Config:
+    """Settings of a `convnet` that has learned the toy language; never change its folder."""
+    return train_once(
+        model="convnet", convnet__filters=32, convnet__batch=64, convnet__learning_rate=0.005, convnet__dropout=0,
+        steps=150, steps_per_epoch=50,
+    )  # fmt: skip
 
-    config = toy(tmp_path_factory.mktemp("causal"), model="causal", steps=120, steps_per_epoch=60)
-    train_model(config, SILENT)
-    return config
+
+@pytest.fixture(scope="session")
+def trained_causal(train_once: Callable[..., Config]) -> Config:
+    """Settings of a `causal` that has learned the toy language; never change its folder."""
+    return train_once(model="causal", steps=120, steps_per_epoch=60)
 
 
 @pytest.fixture

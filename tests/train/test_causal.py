@@ -199,7 +199,10 @@ def test_a_single_caption_has_estimates_that_say_nothing() -> None:
     np.testing.assert_allclose(only, 1 / len(ALPHABET), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("layers", "length", "pictures"), [(0, 96, True), (2, 96, True), (1, 272, False)])
+@pytest.mark.parametrize(
+    ("layers", "length", "pictures"),
+    [(2, 96, True), *(pytest.param(*case, marks=pytest.mark.soak) for case in ((0, 96, True), (1, 272, False)))],
+)
 def test_stepwise_output_equals_the_output_for_whole_captions(
     table: Table, layers: int, length: int, pictures: bool
 ) -> None:

@@ -134,7 +134,7 @@ def test_two_devices_learn_what_one_learns(settings: Callable[..., Config], back
 @pytest.mark.parametrize(
     ("backend", "kind"),
     [
-        ("tensorflow", "causal"),
+        pytest.param("tensorflow", "causal", marks=pytest.mark.soak),
         pytest.param("tensorflow", "convnet", marks=pytest.mark.soak),
         pytest.param("jax", "causal", marks=pytest.mark.soak),
     ],

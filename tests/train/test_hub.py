@@ -51,11 +51,11 @@ TRAINING: dict[str, Any] = {
 }  # fmt: skip
 
 
-SOAKED = ("gpt2", "gemma3", "gemma3_sees", "qwen3")
+SOAKED = (LORA, "gpt2", "gemma3", "gemma3_sees", "qwen3")
 
 
 @pytest.fixture(
-    scope="module", params=["tiny", LORA, SEEING, *(pytest.param(name, marks=pytest.mark.soak) for name in SOAKED)]
+    scope="module", params=["tiny", SEEING, *(pytest.param(name, marks=pytest.mark.soak) for name in SOAKED)]
 )
 def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)

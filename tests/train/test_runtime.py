@@ -131,7 +131,7 @@ def test_an_exported_convnet_gives_the_probabilities_of_keras(trained_convnet: C
     check_equal_captions(trained_convnet, tmp_path / "served")
 
 
-@pytest.mark.parametrize("kind", ["causal", "show-and-tell"])
+@pytest.mark.parametrize("kind", [pytest.param("causal", marks=pytest.mark.soak), "show-and-tell"])
 def test_models_that_use_pictures_give_the_probabilities_of_keras(pictured: Any, tmp_path: Path, kind: str) -> None:
     config = pictured(kind, **({"causal__pictures": "true", "causal__units": 8} if kind == "causal" else {}))
     folder = Path(config.train.output)

@@ -37,15 +37,18 @@ def cluster(machines: list[Path]) -> Iterator[str]:
         yield address
 
 
-def test_two_machines_give_the_local_bytes_also_if_the_driver_is_killed_twice(
+@pytest.mark.parametrize(
+    "kills", [[("shards", 2)], pytest.param([("blocks", 8), ("shards", 2)], marks=pytest.mark.soak)], ids=len
+)
+def test_two_machines_give_the_local_bytes_also_if_the_driver_is_killed(
     build: Build, english: MakeMemes, remote_config: Callable[..., Config], files: Callable[[], dict[str, bytes]],
     fill: Callable[[Config, Iterable[Meme]], None], place: Place, machines: list[Path], cluster: str, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, kills: list[tuple[str, int]],
 ) -> None:  # fmt: skip
     monkeypatch.setattr(memes, "_MEAN_MEMES", MEMES_IN_A_BLOCK)
     expected = build(english(1000), output=str(tmp_path / "memes"), **SETTINGS)
     config = changed(remote_config(**SETTINGS), engine={"kind": "ray", "workers": 2, "ray_address": cluster})
-    for folder, count in (("blocks", 8), ("shards", 2)):
+    for folder, count in kills:
         driver = SPAWN.Process(target=build_until_there_are, args=(config, folder, count))
         driver.start()
         driver.join(200)
