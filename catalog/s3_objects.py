@@ -114,22 +114,24 @@ class S3Objects:
             self._bucket,
             prefix=self._prefix or None,
             config=config,
-            client_options={"timeout": timeout, "connect_timeout": timeout, "allow_http": _plain_http(endpoint)},
+            client_options={"timeout": timeout, "connect_timeout": timeout, "allow_http": _plain_http(self._s3)},
             retry_config={"max_retries": _RETRIES, "retry_timeout": timeout},
         )
 
 
-def _plain_http(endpoint: str | None) -> bool:
-    """Return whether `endpoint` is plain HTTP, which is accepted only on a loopback address."""
+def _plain_http(s3: S3) -> bool:
+    """Return whether the endpoint is plain HTTP, which is accepted on a loopback address, or anywhere if it is allowed."""
+    endpoint = s3.endpoint
     if endpoint is None:
         return False
     parts = urlsplit(endpoint)
     if parts.scheme == "https" and parts.hostname:
         return False
-    if parts.scheme == "http" and parts.hostname and _is_loopback(parts.hostname):
+    if parts.scheme == "http" and parts.hostname and (s3.allow_http or _is_loopback(parts.hostname)):
         return True
     raise ConfigError(
-        f"store.s3.endpoint: cannot use {mask_url(endpoint)!r}; write https://HOST (http:// on this machine only)"
+        f"store.s3.endpoint: cannot use {mask_url(endpoint)!r}; write https://HOST (http:// on this machine, or with"
+        " store.s3.allow_http in a private network)"
     )
 
 

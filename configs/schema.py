@@ -29,6 +29,7 @@ KindName: TypeAlias = Literal["causal", "convnet", "hub", "ngram", "show-and-tel
 class S3(Section):
     endpoint: str | None
     region: str
+    allow_http: bool
     access_key: SecretStr | None
     secret_key: SecretStr | None
 

@@ -154,6 +154,12 @@ def _in_new_bucket(store: Store, access: S3Access, endpoint: str) -> Store:
     bucket = f"test-{uuid.uuid4().hex[:16]}"
     make_bucket(access, bucket)
     s3 = S3.model_validate(
-        {"endpoint": endpoint, "region": "us-east-1", "access_key": access.access_key, "secret_key": access.secret_key}
+        {
+            "endpoint": endpoint,
+            "region": "us-east-1",
+            "allow_http": False,
+            "access_key": access.access_key,
+            "secret_key": access.secret_key,
+        }
     )
     return store.model_copy(update={"blobs": f"s3://{bucket}/blobs", "s3": s3})

@@ -14,7 +14,7 @@ import pytest
 from obstore.store import S3Store
 
 from memeloom.catalog.blobs import BlobStore, blob_key
-from memeloom.catalog.errors import BlobMissing, StoreCorrupt, StoreError, StoreFull
+from memeloom.catalog.errors import BlobMissing, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from memeloom.catalog.stores import open_blobs
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.schema import Store
@@ -232,6 +232,11 @@ class TestS3:
         store = with_s3(store_config, endpoint=endpoint).model_copy(update={"blobs": "s3://bucket"})
         with pytest.raises(ConfigError, match=r"store\.s3\.endpoint"):
             open_blobs(store)
+
+    def test_plain_http_to_other_machines_has_to_be_allowed(self, store_config: Store) -> None:
+        allowed = with_s3(store_config, endpoint="http://s3.invalid", allow_http=True, access_key="a", secret_key="b")
+        with pytest.raises(StoreUnavailable, match=r"s3\.invalid"):
+            open_blobs(allowed.model_copy(update={"blobs": "s3://bucket", "timeout_seconds": 1}))
 
     def test_half_of_the_credentials_is_refused(self, store_config: Store) -> None:
         store = with_s3(store_config, access_key="only").model_copy(update={"blobs": "s3://bucket"})
