@@ -120,7 +120,7 @@ class S3Objects:
 
 
 def _plain_http(s3: S3) -> bool:
-    """Return whether the endpoint is plain HTTP, which is accepted on a loopback address, or anywhere if it is allowed."""
+    """Return whether the endpoint is plain HTTP, which is accepted on a loopback address, or where it is allowed."""
     endpoint = s3.endpoint
     if endpoint is None:
         return False
