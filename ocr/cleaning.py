@@ -11,7 +11,7 @@ from memeloom.engine.steps import Drop, Keep
 from memeloom.ocr.lookalikes import correct_lookalikes
 from memeloom.ocr.noise import drop_columns, drop_screen, drop_small_print, need_words
 from memeloom.ocr.reading import Reading
-from memeloom.ocr.spaces import restore_spaces
+from memeloom.ocr.spaces import remove_spaces, restore_spaces
 from memeloom.ocr.watermarks import drop_watermarks
 from memeloom.ocr.words import WordModel
 
@@ -34,8 +34,8 @@ def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step,
         drop_columns,
         drop_screen,
         drop_watermarks,
-        *((correct_lookalikes(model), restore_spaces(model)) if model else ()),
-        drop_small_print,
+        *((correct_lookalikes(model), remove_spaces(model), restore_spaces(model)) if model else ()),
+        drop_small_print(model),
         need_words(model),
         need_text,
         lambda reading: limit_words(reading, settings.max_words),

@@ -7,8 +7,9 @@ import pytest
 from memeloom.engine.steps import Keep
 from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.reading import Reading
-from memeloom.ocr.spaces import restore_spaces, split_text
+from memeloom.ocr.spaces import remove_spaces, restore_spaces, split_text
 from memeloom.ocr.words import WordModel
+from tests.ocr.memes import text_line
 
 # What a small catalog says: each often enough to be believed.
 CAPTIONS = [
@@ -83,3 +84,39 @@ def test_pieces_share_the_box_and_line_of_their_word(model: WordModel) -> None:
     assert [(word.confidence, word.line) for word in outcome.record.words] == [(91.0, 4)] * 3 + [(91.0, 5)]
     reading = Reading((Word("winner", 0.1, 0.2, 0.6, 0.05, 91.0, 4),))
     assert restore_spaces(model)(reading) == Keep(reading)
+
+
+def joined(text: str, model: WordModel) -> str:
+    outcome = remove_spaces(model)(Reading(text_line(text, 0, y=0.1, height=0.1)))
+    assert isinstance(outcome, Keep)
+    return " ".join(word.text for word in outcome.record.words)
+
+
+@pytest.mark.parametrize(
+    ("cut", "whole"),
+    [
+        ("THE W I N N E R IS", "THE WINNER IS"),
+        ("O F TH E winner!", "OF THE winner!"),
+        ("the winner TH INK s", "the winner THINK s"),
+        ("we don t know", "we don't know"),
+    ],
+)
+def test_words_cut_in_pieces_are_joined(cut: str, whole: str, model: WordModel) -> None:
+    assert joined(cut, model) == whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a part of it", "be fore", "may be so", "death bed", "main se ek ladka hai", "to be or not to be"],
+)
+def test_words_stay_apart(text: str, model: WordModel) -> None:
+    assert joined(text, model) == text
+
+
+def test_a_joined_word_spans_its_pieces(model: WordModel) -> None:
+    line = text_line("O F the winner", 0, y=0.1, height=0.1)
+    outcome = remove_spaces(model)(Reading(line))
+    assert isinstance(outcome, Keep)
+    first = outcome.record.words[0]
+    assert first.x == line[0].x
+    assert first.x + first.width == pytest.approx(line[1].x + line[1].width)
