@@ -17,7 +17,10 @@ _EXTRAS = MappingProxyType(
         "hub": ("the model hub", ("keras_hub", "tokenizers")),
         "jax": ("KERAS_BACKEND=jax", ("jax", "keras")),
         "mongo": ("a catalog in MongoDB", ("pymongo",)),
-        "ocr": ("reading pictures", ("rapidocr", "onnxruntime", "onnx", "pytesseract", "cv2", "PIL")),
+        "ocr": (
+            "reading pictures",
+            ("rapidocr", "onnxruntime", "onnx", "pytesseract", "spellchecker", "cv2", "PIL"),
+        ),
         "onnx": ("exporting to ONNX", ("tf2onnx", "onnx")),
         "parquet": ("the format parquet", ("pyarrow",)),
         "pictures": ("decoding pictures", ("cv2", "PIL")),

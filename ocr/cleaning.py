@@ -8,9 +8,10 @@ from typing import TypeAlias
 from memeloom.configs.schema import Ocr
 from memeloom.engine import steps
 from memeloom.engine.steps import Drop, Keep
+from memeloom.ocr.lookalikes import correct_lookalikes
 from memeloom.ocr.noise import drop_columns, drop_screen, drop_small_print, need_words
 from memeloom.ocr.reading import Reading
-from memeloom.ocr.spaces import restore_spaces
+from memeloom.ocr.spaces import remove_spaces, restore_spaces
 from memeloom.ocr.watermarks import drop_watermarks
 from memeloom.ocr.words import WordModel
 
@@ -23,8 +24,8 @@ _CERTAIN = 90.0
 def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step, ...]:
     """Return the steps in order.
 
-    model: words of the catalog's captions. Without it (languages other than English), lost spaces are not restored
-        and unknown words stay.
+    model: words of the catalog's captions. Without it (languages other than English), look-alike letters are not
+        corrected, lost spaces are not restored, and unknown words stay.
     """
     return (
         replace_bars,
@@ -33,8 +34,8 @@ def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step,
         drop_columns,
         drop_screen,
         drop_watermarks,
-        *((restore_spaces(model),) if model else ()),
-        drop_small_print,
+        *((correct_lookalikes(model), remove_spaces(model), restore_spaces(model)) if model else ()),
+        drop_small_print(model),
         need_words(model),
         need_text,
         lambda reading: limit_words(reading, settings.max_words),

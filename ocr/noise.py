@@ -17,6 +17,9 @@ _SCREEN_TOP, _SCREEN_SCALE = 0.05, 0.9
 _SMALL, _SMALL_AT_EDGE, _MARGIN = 0.5, 0.65, 0.04
 # ... unless this many words are together: those are meant to be read.
 _MANY_WORDS, _MANY_WORDS_AT_EDGE = 6, 4
+# ... or this many sure ones (a speech bubble), or a name after a dash.
+_FEW_WORDS, _SURE = 3, 97.0
+_AUTHOR = re.compile(r"[-–—~]\s?[^\W\d_]{2}")
 # Largest gap between lines that belong together, in heights of the line.
 _GAP = 1.5
 # From this confidence a word is trusted, whatever it is; the lower bound is for short words that are known.
@@ -41,14 +44,29 @@ def drop_screen(reading: Reading) -> Keep[Reading]:
     return Keep(reading.without(_words(gone), "screen"))
 
 
-def drop_small_print(reading: Reading) -> Keep[Reading]:
-    """Remove few words much smaller than the caption: text in the photo, or a watermark (``small print``)."""
-    lines = text_lines(reading.words)
-    small = [line for line in lines if line.scale < _SMALL]
-    gone = [line for line in small if _words_around(line, small) <= _MANY_WORDS]
-    at_edge = [line for line in lines if line.scale < _SMALL_AT_EDGE and line.margin <= _MARGIN and line not in gone]
-    gone += [line for line in at_edge if _words_around(line, lines) < _MANY_WORDS_AT_EDGE]
-    return Keep(reading.without(_words(gone), "small print"))
+def drop_small_print(model: WordModel | None) -> Step[Reading]:
+    """Return the step that removes few words much smaller than the caption: text in the photo, or a watermark.
+
+    Their reason is ``small print``. Speech bubbles (some sure words that `model` knows, away from the edge) and the
+    name under a quotation stay.
+    """
+
+    def step(reading: Reading) -> Keep[Reading]:
+        lines = text_lines(reading.words)
+        small = [line for line in lines if line.scale < _SMALL and not _AUTHOR.match(line.text)]
+        gone = [line for line in small if not _is_meant(_lines_around(line, small), model)]
+        at_edge = [
+            line
+            for line in lines
+            if line.scale < _SMALL_AT_EDGE
+            and line.margin <= _MARGIN
+            and line not in gone
+            and not _AUTHOR.match(line.text)
+        ]
+        gone += [line for line in at_edge if _count(_lines_around(line, lines)) < _MANY_WORDS_AT_EDGE]
+        return Keep(reading.without(_words(gone), "small print"))
+
+    return step
 
 
 def drop_columns(reading: Reading) -> Keep[Reading]:
@@ -56,7 +74,8 @@ def drop_columns(reading: Reading) -> Keep[Reading]:
     lines = text_lines(reading.words)
     gone = [line for line in lines if len(line.text) >= _COLUMN and _is_rotated(line)]
     single = [line for line in lines if sum(map(str.isalnum, line.text)) <= 1]
-    gone += single if len(single) >= _COLUMN else []
+    stacked = [line for line in single if any(_is_above(line, other) for other in single)]
+    gone += stacked if len(stacked) >= _COLUMN else []
     return Keep(reading.without(_words(gone), "column"))
 
 
@@ -79,6 +98,11 @@ def _is_rotated(line: TextLine) -> bool:
     return line.right - line.left < _ROTATED * len(line.text) * (line.bottom - line.top)
 
 
+def _is_above(a: TextLine, b: TextLine) -> bool:
+    """Return whether one is above the other. Letters set apart in a row are no column."""
+    return min(a.right, b.right) > max(a.left, b.left) and not _same_row(a, b)
+
+
 def _is_doubtful(line: TextLine) -> bool:
     return line.confidence < _CONFIDENT and len(line.words) <= _DOUBTFUL_WORDS
 
@@ -96,13 +120,25 @@ def _words(lines: Iterable[TextLine]) -> list[Word]:
     return [word for line in lines for word in line.words]
 
 
-def _words_around(line: TextLine, lines: Sequence[TextLine]) -> int:
+def _is_meant(lines: Sequence[TextLine], model: WordModel | None) -> bool:
+    if _count(lines) > _MANY_WORDS:
+        return True
+    words = [word for line in lines for word in caption_words(line.text)]
+    sure = all(line.confidence >= _SURE and line.margin > _MARGIN for line in lines)
+    return model is not None and sure and len(words) >= _FEW_WORDS and all(word in model for word in words)
+
+
+def _count(lines: Iterable[TextLine]) -> int:
+    return sum(len(line.words) for line in lines)
+
+
+def _lines_around(line: TextLine, lines: Sequence[TextLine]) -> list[TextLine]:
     near, rest = [line], [other for other in lines if other is not line]
     for member in near:
         beside = [other for other in rest if _are_close(member, other)]
         near += beside
         rest = [other for other in rest if other not in beside]
-    return sum(len(member.words) for member in near)
+    return near
 
 
 def _are_close(a: TextLine, b: TextLine) -> bool:

@@ -1,4 +1,6 @@
-"""Restores spaces that the engine lost: ``ANDTHEWINNERIS`` becomes ``AND THE WINNER IS``.
+"""Restores spaces that the engine lost, and removes those that it put into words.
+
+``ANDTHEWINNERIS`` becomes ``AND THE WINNER IS``, and ``TH E W I N N E R`` becomes ``THE WINNER``.
 
 Engines lose spaces mostly in condensed capitals. A word is split where the pieces are much more likely than an unknown
 word (Viterbi's best path over words and word pairs), and after the end of a sentence: ``him.And``. Names and rare words
@@ -7,15 +9,16 @@ stay whole.
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 from memeloom.engine.steps import Keep, Step
 from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.reading import Reading
 from memeloom.ocr.watermarks import is_address
-from memeloom.ocr.words import WordModel
+from memeloom.ocr.words import WordModel, caption_words
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{2})[.,!?;:…]+(?=[^\W\d_]{2}|[IAia]\b)")
@@ -25,6 +28,12 @@ _QUOTE_END = re.compile(r"([^\W\d_]{3,})['’](?=([^\W\d_]{3,}))")
 _LETTER, _LONG, _LONG_LETTER, _NUMBER = 1.7, 12, 1.0, 7.0
 # How much more likely (nats) the pieces must be than an unknown word, and than a known one.
 _MARGIN, _KNOWN_MARGIN = 0.5, 5.0
+# How much more likely (nats) a word must be than its pieces, which one short piece that is no word gives away; and how
+# many single letters are a word with letters set apart.
+_JOIN_MARGIN, _SET_APART = 8.0, 3
+# Share of known words, of this length or longer, in a reading that is English throughout. In Hindi, "se ek" is not
+# "seek".
+_ENGLISH, _LONGER = 0.8, 3
 # Bonus for a split at a change of case: ``ForeverAlone``.
 _CASE = 2.0
 # No two words have a lower surprisal.
@@ -53,6 +62,69 @@ def restore_spaces(model: WordModel) -> Step[Reading]:
         return Keep(replace(reading, words=tuple(words)) if len(words) > len(reading.words) else reading)
 
     return step
+
+
+def remove_spaces(model: WordModel) -> Step[Reading]:
+    """Return the step that joins words which the engine cut in pieces."""
+
+    def step(reading: Reading) -> Keep[Reading]:
+        if _known_share(reading, model) < _ENGLISH:
+            return Keep(reading)
+        words: list[Word] = []
+        for _, line in groupby(reading.words, key=lambda word: word.line):
+            for word in _join_letters(list(line), model):
+                before = words[-1] if words and words[-1].line == word.line else None
+                text = _joined(before.text, word.text, model) if before else None
+                words[len(words) - bool(text) :] = [_merge([before, word], text) if before and text else word]
+        return Keep(replace(reading, words=tuple(words)) if len(words) < len(reading.words) else reading)
+
+    return step
+
+
+def _known_share(reading: Reading, model: WordModel) -> float:
+    texts = (text for word in reading.words for text in caption_words(word.text))
+    known = [text in model for text in texts if len(text) >= _LONGER and not text.isdecimal()]
+    return sum(known) / len(known) if known else 1.0
+
+
+def _join_letters(line: Sequence[Word], model: WordModel) -> list[Word]:
+    """Join runs of single letters that are one known word."""
+    found: list[Word] = []
+    for single, run in groupby(line, key=lambda word: len(word.text) == 1 and word.text.isalpha()):
+        letters = list(run)
+        text = "".join(letter.text for letter in letters)
+        known = single and len(letters) >= _SET_APART and text.casefold() in model
+        found += [_merge(letters, text)] if known else letters
+    return found
+
+
+def _joined(before: str, after: str, model: WordModel) -> str | None:
+    """Return the word of which these are pieces, with the apostrophe that it lacks; None if they are words."""
+    bare = after.rstrip('.,!?…"”:;')
+    left, right = before.casefold(), bare.casefold()
+    if not (before.isalpha() and bare.isalpha()) or (_is_word(left, model) and _is_word(right, model)):
+        return None
+    apart = _piece_surprisal(left, None, model) + _piece_surprisal(right, model.row(left), model)
+    for mark in ("", "'"):
+        row = model.row(f"{left}{mark}{right}")
+        if row is not None and apart - model.surprisal(row) > _JOIN_MARGIN:
+            return f"{before}{mark}{after}"
+    return None
+
+
+def _is_word(piece: str, model: WordModel) -> bool:
+    row, least = model.row(piece), _SHORT.get(len(piece))
+    return row is not None and (least is None or model.surprisal(row) <= least)
+
+
+def _piece_surprisal(piece: str, before: int | None, model: WordModel) -> float:
+    row = model.row(piece)
+    return model.unseen_surprisal + _LETTER * len(piece) if row is None else model.surprisal(row, before)
+
+
+def _merge(pieces: Sequence[Word], text: str) -> Word:
+    last = pieces[-1]
+    return replace(pieces[0], text=text, width=last.x + last.width - pieces[0].x)
 
 
 def split_text(text: str, model: WordModel) -> list[str]:

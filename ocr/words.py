@@ -8,17 +8,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from memeloom.catalog.english import COMMON_WORDS
+from memeloom.configs.extras import require
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 # Width of a row number in the keys of pairs; 2^20 is more than the model ever holds.
 _ROW_BITS = 20
 _MAX_WORDS, _MAX_PAIRS = 200_000, 200_000
 _MIN_WORD_COUNT, _MIN_PAIR_COUNT = 2, 3
-# Prior: common English counts as this many words read before the first caption.
-_PRIOR_WORDS = 20_000
-# Share of words in captions that the common ones do not cover.
-_UNCOMMON = 0.25
+# Prior: English subtitles count as this many words read before the first caption, ...
+_PRIOR_WORDS = 500_000
+# ... and their words cover all but this share of the words in captions.
+_UNCOMMON = 0.05
+# The list counts words that it has from dictionaries alone this often.
+_UNSEEN_COUNT = 50
 # Weight of the pair's probability in the interpolation, where the pair was seen.
 _PAIR_SHARE = 0.7
 _LOG_SINGLE_SHARE = math.log(1 - _PAIR_SHARE)
@@ -54,6 +56,9 @@ class WordModel:
         """Build a model from `captions` and a prior of common English, in bounded memory.
 
         It holds the most frequent words seen twice and pairs seen three times.
+
+        Raises:
+            MissingExtra: the package of the prior is not installed.
         """
         words, pairs, total = _common_words(), Counter[str](), _PRIOR_WORDS
         for caption in captions:
@@ -117,10 +122,18 @@ def caption_words(caption: str) -> list[str]:
 
 
 def _common_words() -> Counter[str]:
-    """Count common English words by rank (Zipf's law)."""
-    harmonic = sum(1 / (rank + 3) for rank in range(len(COMMON_WORDS)))
+    """Count the words of English subtitles, from the list in pyspellchecker: 57,000 words, each at least twice."""
+    require("ocr", "spellchecker")
+    from spellchecker import SpellChecker
+
+    known = SpellChecker("en", distance=1).word_frequency
+    scale = _PRIOR_WORDS / known.total_words
     return Counter(
-        {word: max(round(_PRIOR_WORDS / harmonic / (rank + 3)), 2) for rank, word in enumerate(COMMON_WORDS)}
+        {
+            word: max(round(count * scale), _MIN_WORD_COUNT)
+            for word, count in known.dictionary.items()
+            if count > _UNSEEN_COUNT
+        }
     )
 
 

@@ -4,10 +4,8 @@ The package's own pipeline wastes time on padding, a direction classifier, too m
 detection runs on a small copy (again on a larger one if little was found), then each line is recognised at its own
 width.
 
-Detection: the map gives each pixel's probability of lying in a shrunken line (Liao et al., "Real-time Scene Text
-Detection with Differentiable Binarization", 2020). A connected patch is a line; its box is grown back. Recognition: one
-character or blank per eight pixels (connectionist temporal classification, Graves et al. 2006), so each word has its
-own box.
+Detection: `rapidocr_lines.py`. Recognition: one character or blank per eight pixels (connectionist temporal
+classification, Graves et al. 2006), so each word has its own box.
 """
 
 import math
@@ -23,22 +21,13 @@ from numpy.typing import NDArray
 
 from memeloom.configs.extras import require
 from memeloom.ocr.engines.contract import ReadFailed, Word
+from memeloom.ocr.engines.rapidocr_lines import Corners, detect_lines
 from memeloom.ocr.models.networks import Networks, Picture, network_input, networks
-
-Corners = NDArray[np.float32]
 
 # Square roots of the area given to the detector, tuned on half of the real memes.
 _SIDE, _LARGER_SIDE = 340, 736
 # The first pass suffices with this many characters at this mean confidence.
 _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
-
-# Detection. The network halves its input five times.
-_STRIDE = 32
-_MAX_SCALE = 4.0  # enlarging more adds nothing
-_MAX_EDGE = 128 * _STRIDE  # bounds the memory that a panorama of the same area takes
-_PIXEL_THRESHOLD, _LINE_THRESHOLD, _GROWTH = 0.3, 0.5, 1.6
-_MIN_EDGE = 3.0
-_MAX_LINES = 300
 
 # Recognition: the line height of training, and the longest line in heights.
 _HEIGHT, _MAX_ASPECT = 48, 40
@@ -96,57 +85,6 @@ def check(language: str) -> None:
     """
     require("ocr", "rapidocr", "onnxruntime", "onnx")
     networks(language)
-
-
-def detect_lines(network: Any, picture: Picture, side: float) -> list[Corners]:
-    """Return each line's corners, clockwise from top left, in pixels of the BGR `picture`; lines from the top.
-
-    network: the detector, an ``onnxruntime.InferenceSession``. side: square root of the area given to it.
-    """
-    height, width = picture.shape[:2]
-    scale = min(side / math.sqrt(height * width), _MAX_SCALE)
-    size = tuple(min(max(round(edge * scale / _STRIDE), 1) * _STRIDE, _MAX_EDGE) for edge in (width, height))
-    small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
-    (found,) = network.run(None, {network.get_inputs()[0].name: network_input(np.asarray(small, np.uint8))})
-    stretch = np.array([width / size[0], height / size[1]], np.float32)
-    limit = np.array([width, height], np.float32)
-    lines = [np.clip(corners * stretch, 0, limit) for corners in _boxes(found[0, 0])]
-    return sorted(lines, key=lambda corners: (float(corners[:, 1].min()), float(corners[:, 0].min())))
-
-
-def _boxes(probabilities: NDArray[np.float32]) -> list[Corners]:
-    """Return the corners of the lines in a probability map (height, width), in its pixels."""
-    patches, _ = cv2.findContours(
-        (probabilities > _PIXEL_THRESHOLD).astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE
-    )
-    boxes = []
-    for patch in patches[:_MAX_LINES]:
-        centre, (width, height), angle = cv2.minAreaRect(patch)
-        box = centre, (width, height), angle
-        if min(width, height) < _MIN_EDGE or _mean_inside(probabilities, box) < _LINE_THRESHOLD:
-            continue
-        growth = 2 * _GROWTH * width * height / (2 * (width + height))
-        grown = width + growth, height + growth
-        boxes.append(_clockwise(np.asarray(cv2.boxPoints((centre, grown, angle)), np.float32)))
-    return boxes
-
-
-def _mean_inside(probabilities: NDArray[np.float32], box: Any) -> float:
-    corners = cv2.boxPoints(box)
-    left, top = np.maximum(np.floor(corners.min(axis=0)), 0).astype(int)
-    right, bottom = np.ceil(corners.max(axis=0)).astype(int) + 1
-    part = probabilities[top:bottom, left:right]
-    mask = np.zeros(part.shape, np.uint8)
-    cv2.fillPoly(mask, [np.round(corners - (left, top)).astype(np.int32)], 1)
-    return float(cv2.mean(part, mask)[0])
-
-
-def _clockwise(corners: Corners) -> Corners:
-    by_x = corners[np.argsort(corners[:, 0], kind="stable")]
-    left, right = by_x[:2], by_x[2:]
-    top_left, bottom_left = left[np.argsort(left[:, 1], kind="stable")]
-    top_right, bottom_right = right[np.argsort(right[:, 1], kind="stable")]
-    return np.array([top_left, top_right, bottom_right, bottom_left], np.float32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def test_small_networks_read_what_the_large_ones_read() -> None:
 
 
 def test_small_networks_find_what_the_large_ones_find() -> None:
-    from memeloom.ocr.engines.rapidocr import detect_lines
+    from memeloom.ocr.engines.rapidocr_lines import detect_lines
     from memeloom.ocr.models.samples import pictures
 
     small, large = session(networks("eng").detector), session(PACKAGED / DETECTOR)

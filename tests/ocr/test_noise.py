@@ -69,18 +69,39 @@ PARAGRAPH = ("as they told us all last year", 0.1, 0.6, 0.03)
 )
 def test_few_small_words_are_removed(lines: list[tuple[str, float, float, float]], left: str) -> None:
     words = (text_line(text, 2 + n, x=x, y=y, height=height) for n, (text, x, y, height) in enumerate(lines))
-    assert left_of(drop_small_print, "small print", *words) == left.split()
+    assert left_of(drop_small_print(None), "small print", *words) == left.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "confidence", "y", "left"),
+    [
+        ("he said hello", 99.0, 0.5, "he said hello"),  # a speech bubble
+        ("he said hello", 96.0, 0.5, ""),
+        ("he said hello", 99.0, 0.96, ""),
+        ("he said", 99.0, 0.5, ""),
+        ("he said blorbs", 99.0, 0.5, ""),
+        ("- Morgan Freeman", 92.0, 0.94, "- Morgan Freeman"),  # under a quotation
+        ("-- 20", 99.0, 0.94, ""),
+    ],
+)
+def test_sure_sentences_and_names_under_quotations_are_kept(
+    text: str, confidence: float, y: float, left: str, model: WordModel
+) -> None:
+    small = text_line(text, 2, y=y, height=0.03, confidence=confidence)
+    assert left_of(drop_small_print(model), "small print", small) == left.split()
 
 
 def test_a_small_caption_alone_is_kept() -> None:
     reading = Reading(text_line("tiny words", 0, y=0.02, height=0.01))
-    assert drop_small_print(reading) == Keep(reading)
+    assert drop_small_print(None)(reading) == Keep(reading)
 
 
 def test_columns_of_letters_are_removed_but_a_single_letter_is_kept() -> None:
     column = [text_line(letter, 2 + place, y=0.3 + 0.1 * place, height=0.08) for place, letter in enumerate("GUNS")]
     assert left_of(drop_columns, "column", *column) == []
     assert left_of(drop_columns, "column", column[0]) == ["G"]
+    row = [text_line(letter, 2 + place, x=0.1 + 0.2 * place, y=0.5, height=0.08) for place, letter in enumerate("GUNS")]
+    assert left_of(drop_columns, "column", *row) == list("GUNS"), "letters set apart"
 
 
 def test_a_rotated_line_is_removed() -> None:

@@ -7,8 +7,9 @@ import pytest
 from memeloom.engine.steps import Keep
 from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.reading import Reading
-from memeloom.ocr.spaces import restore_spaces, split_text
+from memeloom.ocr.spaces import remove_spaces, restore_spaces, split_text
 from memeloom.ocr.words import WordModel
+from tests.ocr.memes import text_line
 
 # What a small catalog says: each often enough to be believed.
 CAPTIONS = [
@@ -40,6 +41,7 @@ def model() -> WordModel:
         ("it!!Is", "it!! Is"),
         ("'winner'and", "'winner' and"),
         ("people...youforget", "people... you forget"),
+        ("ain'tso", "ain't so"),
     ],
 )
 def test_lost_spaces_are_restored(glued: str, words: str, model: WordModel) -> None:
@@ -51,7 +53,7 @@ def test_lost_spaces_are_restored(glued: str, words: str, model: WordModel) -> N
     [
         "Zorblaxian", "alot", "alligator", "covid19", "Theodora", "thewinner.com", "@theWinner", "#ToBe", "9:41",
         "U.S.A.", "a.m.", "3.5", "don't", "x", "...", "58122920", "and/or",
-        "Zorblax'winner", "winner'Zorblax", "ain'tso", "Istanbul", "a" * 200, "imgflip.com/i/thewinner",
+        "Zorblax'winner", "winner'Zorblax", "ain'tzo", "Istanbul", "a" * 200, "imgflip.com/i/thewinner",
     ],
 )  # fmt: skip
 def test_names_rare_words_addresses_and_numbers_stay_whole(word: str, model: WordModel) -> None:
@@ -82,3 +84,39 @@ def test_pieces_share_the_box_and_line_of_their_word(model: WordModel) -> None:
     assert [(word.confidence, word.line) for word in outcome.record.words] == [(91.0, 4)] * 3 + [(91.0, 5)]
     reading = Reading((Word("winner", 0.1, 0.2, 0.6, 0.05, 91.0, 4),))
     assert restore_spaces(model)(reading) == Keep(reading)
+
+
+def joined(text: str, model: WordModel) -> str:
+    outcome = remove_spaces(model)(Reading(text_line(text, 0, y=0.1, height=0.1)))
+    assert isinstance(outcome, Keep)
+    return " ".join(word.text for word in outcome.record.words)
+
+
+@pytest.mark.parametrize(
+    ("cut", "whole"),
+    [
+        ("THE W I N N E R IS", "THE WINNER IS"),
+        ("O F TH E winner!", "OF THE winner!"),
+        ("the winner TH INK s", "the winner THINK s"),
+        ("we don t know", "we don't know"),
+    ],
+)
+def test_words_cut_in_pieces_are_joined(cut: str, whole: str, model: WordModel) -> None:
+    assert joined(cut, model) == whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a part of it", "be fore", "may be so", "death bed", "main se ek ladka hai", "to be or not to be"],
+)
+def test_words_stay_apart(text: str, model: WordModel) -> None:
+    assert joined(text, model) == text
+
+
+def test_a_joined_word_spans_its_pieces(model: WordModel) -> None:
+    line = text_line("O F the winner", 0, y=0.1, height=0.1)
+    outcome = remove_spaces(model)(Reading(line))
+    assert isinstance(outcome, Keep)
+    first = outcome.record.words[0]
+    assert first.x == line[0].x
+    assert first.x + first.width == pytest.approx(line[1].x + line[1].width)
