@@ -104,6 +104,10 @@ class OcrBox(Record):
     confidence: float
 
 
+# How a picture has to be turned to be read: degrees clockwise, or mirrored.
+Turn: TypeAlias = Literal["90", "180", "270", "mirrored"]
+
+
 class Ocr(Record):
     """What an OCR engine read.
 
@@ -111,6 +115,7 @@ class Ocr(Record):
         text: all boxes, one a line, in reading order; empty if nothing was kept.
         confidence: mean over the words kept, 0-100.
         dropped: why the text is not a caption (``no text``, ``too much text`` …); None if it is one.
+        turned: how the picture was turned to be read; None is not at all. Boxes lie in the picture as it is stored.
     """
 
     text: Text
@@ -118,6 +123,7 @@ class Ocr(Record):
     confidence: float
     engine: Text
     dropped: Text | None = None
+    turned: Turn | None = None
 
 
 class Meme(Record):

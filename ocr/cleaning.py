@@ -12,6 +12,7 @@ from memeloom.ocr.lookalikes import correct_lookalikes
 from memeloom.ocr.noise import drop_columns, drop_screen, drop_small_print, need_words
 from memeloom.ocr.reading import Reading
 from memeloom.ocr.spaces import remove_spaces, restore_spaces
+from memeloom.ocr.turning import is_nonsense
 from memeloom.ocr.watermarks import drop_watermarks
 from memeloom.ocr.words import WordModel
 
@@ -37,6 +38,7 @@ def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step,
         *((correct_lookalikes(model), remove_spaces(model), restore_spaces(model)) if model else ()),
         drop_small_print(model),
         need_words(model),
+        *((need_sense(model),) if model else ()),
         need_text,
         lambda reading: limit_words(reading, settings.max_words),
     )
@@ -69,6 +71,11 @@ def keep_confident_words(reading: Reading, min_confidence: float) -> Keep[Readin
         letters[word.line] += len(_LETTER.findall(word.text)) * (2 if word.confidence >= _CERTAIN else 1)
     confident = confident.without([word for word in confident.words if letters[word.line] < 2], "speck")
     return Keep(confident) if confident.words else Drop("low confidence")
+
+
+def need_sense(model: WordModel) -> Step:
+    """Return the step that drops a doubtful reading which has hardly a known word (``nonsense``)."""
+    return lambda reading: Drop("nonsense") if is_nonsense(reading.words, model) else Keep(reading)
 
 
 def limit_words(reading: Reading, max_words: int) -> Keep[Reading] | Drop:

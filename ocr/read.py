@@ -1,4 +1,4 @@
-"""Read one picture: engine, cleaning and layout."""
+"""Read one picture: engine, the way up, cleaning and layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.catalog.records import Ocr, TemplateBox
+from memeloom.catalog.records import Ocr, TemplateBox, Turn
 from memeloom.configs import schema
 from memeloom.engine.steps import apply_steps
 from memeloom.ocr.cleaning import cleaning_steps
 from memeloom.ocr.engines.contract import Engine, Word
 from memeloom.ocr.layout import fill_boxes, find_boxes, find_lines
 from memeloom.ocr.reading import Reading
+from memeloom.ocr.turning import read_upright, turn_back
 from memeloom.ocr.words import WordModel
 
 
@@ -41,17 +42,25 @@ def read_picture(
     Raises:
         ReadFailed: the engine failed or exceeded its deadline.
     """
-    height, width = picture.shape[:2]
-    found = tuple(engine.read(picture))
-    reading, drop = apply_steps(cleaning_steps(settings, words), Reading(found))
-    kept, aspect = reading.words, width / height
-    boxes = fill_boxes(kept, aspect, places) if places and kept else find_boxes(find_lines(kept, aspect))
+    found, turn = read_upright(picture, engine, settings.image_seconds, words)
+    reading, drop = apply_steps(cleaning_steps(settings, words), Reading(tuple(found)))
+    kept, (height, width) = reading.words, picture.shape[:2]
+    aspect = height / width if turn in ("90", "270") else width / height
+    filled = places and kept and turn is None
+    boxes = fill_boxes(kept, aspect, places) if filled else find_boxes(find_lines(kept, aspect))
     confidences = [word.confidence for word in kept]
     ocr = Ocr(
         text="\n".join(box.text for box in boxes if box.text),
-        boxes=tuple(boxes),
+        boxes=tuple(turn_back(box, turn) for box in boxes),
         confidence=sum(confidences) / len(confidences) if confidences else 0.0,
         engine=engine.name,
         dropped=drop.reason if drop else None,
+        turned=turn,
     )
-    return ReadDetails(found, reading, ocr)
+    return ReadDetails(tuple(turn_back(word, turn) for word in found), _placed(reading, turn), ocr)
+
+
+def _placed(reading: Reading, turn: Turn | None) -> Reading:
+    """Return the reading with its words in the picture as it is stored."""
+    removed = tuple((turn_back(word, turn), reason) for word, reason in reading.removed)
+    return Reading(tuple(turn_back(word, turn) for word in reading.words), removed)
