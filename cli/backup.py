@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from memeloom.cli.context import CommandContext
+from memeloom.cli.every import repeatable
 from memeloom.cli.options import Command
 
 _FOLDER = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
@@ -13,6 +14,7 @@ _FOLDER = click.argument("folder", type=click.Path(file_okay=False, path_type=Pa
 @click.command(cls=Command)
 @_FOLDER
 @click.pass_obj
+@repeatable
 def backup(context: CommandContext, folder: Path) -> None:
     """Copy memes, templates, work, feed and pictures into FOLDER, while other commands read and write them.
 
