@@ -78,7 +78,7 @@ def _failure(context: CommandContext, work: Callable[[], None]) -> str | None:
     except Exception as error:  # noqa: BLE001 -- the next run may succeed
         if context.debug:
             click.echo(context.redact(traceback.format_exc()), err=True, nl=False)
-        return context.redact(" ".join(f"{error or type(error).__name__}".split("\n")))
+        return context.redact(" ".join((str(error) or type(error).__name__).split("\n")))
     return None
 
 
