@@ -74,10 +74,10 @@ class CommandContext:
                 )
                 write_run(folder, failed, masked(config))
                 if metrics:
-                    metrics.end(stage, None)
+                    metrics.end(stage, done, failed=True)
                 raise
         if metrics:
-            metrics.end(stage, summary)
+            metrics.end(stage, summary, failed=False)
         if "total" not in summary.seconds:
             summary = replace(summary, seconds={**summary.seconds, "total": _since(clock)})
         show_summary(summary, write_run(folder, summary, masked(config)))

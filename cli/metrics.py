@@ -61,13 +61,12 @@ class Metrics(Collector):
         """Return a `Progress` that also counts here."""
         return _Followed(self, progress)
 
-    def end(self, stage: str, summary: Summary | None) -> None:
-        """Count a run of `stage`, which failed if it has no `summary`."""
-        self._runs[stage, "failed" if summary is None else "done"] += 1
+    def end(self, stage: str, summary: Summary, *, failed: bool) -> None:
+        """Count a run of `stage`, and what it dropped."""
+        self._runs[stage, "failed" if failed else "done"] += 1
         self._ended[stage,] = time.time()
-        if summary is not None:
-            for reason, n in summary.reasons.items():
-                self._dropped[stage, reason] += n
+        for reason, n in summary.reasons.items():
+            self._dropped[stage, reason] += n
         self._now = Snapshot()
 
     def collect(self) -> Iterator[Metric]:
