@@ -78,6 +78,7 @@ _ERRORS: Final[tuple[tuple[Callable[[PyMongoError], bool], type[StoreError], str
 class MongoDatabase:
     """The database that `url` names, with acknowledged, journaled writes and a deadline on every call.
 
+    `place`: its hosts and name, for messages.
     `counts`: after `prepare`, True if the server has transactions and the catalog's counters are kept.
 
     Args:
@@ -99,7 +100,7 @@ class MongoDatabase:
                 "store.documents: cannot use this MongoDB URL; write mongodb://HOST/DATABASE or"
                 " mongodb://USER:PASSWORD@HOST/DATABASE (special characters percent-encoded, the database is needed)"
             ) from None
-        self._place = f"MongoDB at {hosts_of(url)}, database {self.name}"
+        self.place = f"MongoDB at {hosts_of(url)}, database {self.name}"
 
     def __getitem__(self, collection: str) -> Collection[Document]:
         """Return a collection, through this process's own client."""
@@ -139,7 +140,9 @@ class MongoDatabase:
             transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
             found = self["meta"].find_one({"_id": "catalog"})
             if read_only and found is None:
-                raise StoreMissing(f"{self._place}: no catalog")
+                raise StoreMissing(f"{self.place}: no catalog")
+            if found is not None and "restoring" in found:
+                raise StoreError(f"{self.place}: a restore was not finished; run memeloom restore again")
             current = found["version"] if found else 0
             self.counts = transactions and found is not None and found.get("counted", False)
             if current <= version and not read_only:
@@ -154,12 +157,12 @@ class MongoDatabase:
                 current = version
         if current < version:
             raise StoreOutdated(
-                f"{self._place}: a catalog of version {current}; a command that writes to it upgrades it to version"
+                f"{self.place}: a catalog of version {current}; a command that writes to it upgrades it to version"
                 f" {version}"
             )
         if current > version:
             raise StoreError(
-                f"{self._place}: a catalog of version {current}, this memeloom reads version {version};"
+                f"{self.place}: a catalog of version {current}, this memeloom reads version {version};"
                 " use the memeloom that wrote it or a newer one"
             )
 
@@ -201,7 +204,7 @@ class MongoDatabase:
                     if unreachable:
                         raise
                     text = f"other writers changed the same records for {_CONFLICT_SECONDS:g} s; run again"
-                    raise StoreUnavailable(f"{self._place}: {text}") from error
+                    raise StoreUnavailable(f"{self.place}: {text}") from error
             time.sleep(backoff_seconds(attempt, 0.005, 0.3))
 
     def transaction(self, change: Callable[[ClientSession], R]) -> R:
@@ -266,7 +269,7 @@ class MongoDatabase:
             if not waiting:
                 return written
             time.sleep(backoff_seconds(attempt, 0.005, 0.3))
-        raise StoreUnavailable(f"{self._place}: other writers changed the same records {_ATTEMPTS} times; run again")
+        raise StoreUnavailable(f"{self.place}: other writers changed the same records {_ATTEMPTS} times; run again")
 
     def bulk_write(
         self,
@@ -317,7 +320,7 @@ class MongoDatabase:
         except PyMongoError as error:
             kind, text = next((kind, text) for applies, kind, text in _ERRORS if applies(error))
             line = str(error).partition(", full error")[0].partition("\n")[0][:300]
-            raise kind(f"{self._place}: {text.format(error=line, timeout=self._timeout)}") from error
+            raise kind(f"{self.place}: {text.format(error=line, timeout=self._timeout)}") from error
 
     def _connect(self) -> None:
         milliseconds = max(1, int(self._timeout * 1000))

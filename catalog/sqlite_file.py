@@ -96,7 +96,7 @@ class SqliteFile:
         path: the file.
         timeout_seconds: how long to wait for the write lock.
         schema: statements that create the tables.
-        version: of the schema.
+        version: of the schema; None accepts a file of any version (with `read_only`).
         upgrades: by version n, the statements or the function that make it n + 1; all run in one transaction.
         kind: SQLite's application id, which tells this kind of file from others.
         what: name of this kind of file, for messages.
@@ -115,7 +115,7 @@ class SqliteFile:
         path: str,
         timeout_seconds: float,
         schema: str,
-        version: int,
+        version: int | None,
         *,
         upgrades: Mapping[int, str | Callable[[sqlite3.Connection], None]] = MappingProxyType({}),
         kind: int = CATALOG,
@@ -258,7 +258,7 @@ class SqliteFile:
     def _prepare(self) -> None:
         with self._mapped():
             version, owner = self._signature()
-            if version == self._version and owner == self._kind:
+            if self._version in (version, None) and owner == self._kind:
                 return
             if not self._read_only:
                 with self.write() as connection:
@@ -267,7 +267,7 @@ class SqliteFile:
                         self._define(connection, self._schema)
                         return
                     if owner == self._kind and version in self._upgrades:
-                        for older in range(version, self._version):
+                        for older in range(version, self._version or 0):
                             self._define(connection, self._upgrades[older])
                         return
         if owner != self._kind:

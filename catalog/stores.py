@@ -1,11 +1,16 @@
 """Open the stores that the settings name by URL; each backend is imported only when it is used."""
 
+from typing import TYPE_CHECKING
+
 from memeloom.catalog.blobs import BlobStore
 from memeloom.catalog.documents import DocumentStore
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.extras import require
 from memeloom.configs.masks import mask_url
 from memeloom.configs.schema import Store
+
+if TYPE_CHECKING:
+    from memeloom.catalog.backup import Copies
 
 
 def open_documents(store: Store, *, read_only: bool = False) -> DocumentStore:
@@ -31,7 +36,30 @@ def open_documents(store: Store, *, read_only: bool = False) -> DocumentStore:
         from memeloom.catalog.mongo import MongoDocuments
 
         return MongoDocuments(store.documents, store.timeout_seconds, read_only=read_only)
-    raise ConfigError(
+    raise _unusable(store)
+
+
+def open_copies(store: Store) -> "Copies":
+    """Return what copies the document store at `store.documents` into a folder, and makes it anew from that.
+
+    Raises:
+        ConfigError: unknown scheme or malformed URL.
+    """
+    scheme, _, rest = store.documents.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        from memeloom.catalog.sqlite_backup import SqliteCopies
+
+        return SqliteCopies(rest[1:], store.timeout_seconds)
+    if scheme in ("mongodb", "mongodb+srv"):
+        require("mongo")
+        from memeloom.catalog.mongo_backup import MongoCopies
+
+        return MongoCopies(store.documents, store.timeout_seconds)
+    raise _unusable(store)
+
+
+def _unusable(store: Store) -> ConfigError:
+    return ConfigError(
         f"store.documents: cannot use {mask_url(store.documents)!r}; write sqlite:///FILE or mongodb://HOST/DATABASE"
     )
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.configs.extras import require
 
 if TYPE_CHECKING:  # `memeloom --help` must not wait for pydantic
     from collections.abc import Callable
 
+    from memeloom.cli.metrics import Metrics
     from memeloom.configs.progress import Progress
     from memeloom.configs.runs import Summary
     from memeloom.configs.schema import Config
@@ -26,7 +28,7 @@ class CommandContext:
 
     path: the settings file or preset of ``--config``. overrides: the ``KEY=VALUE`` of ``--set``.
     settings: values of a command's own options by ``section.key``, as they were typed.
-    redact: masks the secrets of the settings in a text; set by `config`.
+    redact: masks the secrets of the settings in a text; set by `config`. metrics: set by `run` if they are on.
     """
 
     path: Path | None = None
@@ -34,6 +36,7 @@ class CommandContext:
     settings: dict[str, object] = field(default_factory=dict)
     debug: bool = False
     redact: Callable[[str], str] = str
+    metrics: Metrics | None = None
 
     def config(self) -> Config:
         """Return the resolved settings.
@@ -56,11 +59,12 @@ class CommandContext:
         from memeloom.configs.runs import Summary, write_run
 
         clock = time.perf_counter()
+        metrics = self._metrics(config)
         folder = new_run_folder(Path(config.runs), stage)
         write_config(folder / "config.yaml", config)
         with open_progress() as progress:
             try:
-                summary = work(config, progress)
+                summary = work(config, metrics.follow(progress) if metrics else progress)
             except (Exception, KeyboardInterrupt) as error:
                 message = str(error) if isinstance(error, MemeloomError) else f"{type(error).__name__}: {error}"
                 known = getattr(error, "summary", None)
@@ -69,11 +73,24 @@ class CommandContext:
                     done, outputs={**done.outputs, "error": self.redact(message)}, seconds={"total": _since(clock)}
                 )
                 write_run(folder, failed, masked(config))
+                if metrics:
+                    metrics.end(stage, done, failed=True)
                 raise
+        if metrics:
+            metrics.end(stage, summary, failed=False)
         if "total" not in summary.seconds:
             summary = replace(summary, seconds={**summary.seconds, "total": _since(clock)})
         show_summary(summary, write_run(folder, summary, masked(config)))
         return summary
+
+    def _metrics(self, config: Config) -> Metrics | None:
+        """Return what serves `metrics.port`, the same for all runs of this process; None if that is off."""
+        if self.metrics is None and config.metrics.port is not None:
+            require("metrics")
+            from memeloom.cli.metrics import Metrics
+
+            self.metrics = Metrics(config, config.metrics.port)
+        return self.metrics
 
     def preview(self, config: Config, work: Callable[[Config, Progress], Summary]) -> None:
         """Do the dry run of a stage, and show its progress and summary; there is no run folder."""

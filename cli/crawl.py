@@ -6,6 +6,7 @@ import click
 
 from memeloom.cli import crawl_failed as failures
 from memeloom.cli.context import CommandContext
+from memeloom.cli.every import repeatable
 from memeloom.cli.options import Command
 
 
@@ -15,6 +16,7 @@ from memeloom.cli.options import Command
 @failures.options
 @click.option("--fresh", is_flag=True, help="Forget unfinished requests, and where earlier crawls ended.")
 @click.pass_obj
+@repeatable
 def crawl(context: CommandContext, /, **options: Any) -> None:
     """Crawl SOURCES (default: crawl.sources) into the catalog.
 
@@ -39,6 +41,7 @@ def crawl(context: CommandContext, /, **options: Any) -> None:
 @failures.options
 @click.option("--fresh", is_flag=True, help="Forget unfinished requests and failures: ask for every picture again.")
 @click.pass_obj
+@repeatable
 def fetch(context: CommandContext, /, **options: Any) -> None:
     """Download the pictures that the catalog knows by address only, such as those of imported dumps.
 

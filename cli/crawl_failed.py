@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memeloom.cli.context import CommandContext, check_blobs
+from memeloom.cli.every import seconds_of
 from memeloom.cli.terminal import confirmed, count_table, echo_json, echo_row, error_console
 from memeloom.report.format import number
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # `memeloom --help` must not wait for them
 
 _CHOICES = ("retry_failed", "failed", "drop_failed")
 _SELECTIONS = ("reason", "host", "since", "until")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 class When(click.ParamType[float]):
@@ -36,8 +35,8 @@ class When(click.ParamType[float]):
         if isinstance(value, float):
             return value
         text = str(value)
-        if ago := re.fullmatch(r"(\d+)([smhdw])", text):
-            return time.time() - int(ago[1]) * _UNITS[ago[2]]
+        if (ago := seconds_of(text)) is not None:
+            return time.time() - ago
         try:
             at = datetime.fromisoformat(text)
         except ValueError:

@@ -33,6 +33,8 @@ _COMMANDS = {
     "export-model": ("memeloom.cli.model:export_model", "Write a trained model as SavedModel, ONNX or .keras."),
     "stats": ("memeloom.cli.catalog:stats", "Show what the catalog holds."),
     "export": ("memeloom.cli.catalog:export", "Write the catalog's memes as JSON lines."),
+    "backup": ("memeloom.cli.backup:backup", "Copy the catalog into a folder, while it is in use."),
+    "restore": ("memeloom.cli.backup:restore", "Make the catalog anew from a backup."),
     "purge": ("memeloom.cli.purge:purge", "Remove memes for good, by id, source, author, page or picture."),
     "demo": ("memeloom.cli.demo:demo", "Run all stages against a miniature internet on this machine."),
     "completion": ("memeloom.cli.main:completion", "Print the shell completion script."),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memeloom.cli.context import CommandContext, check_blobs
+from memeloom.cli.every import repeatable
 from memeloom.cli.options import Command
 from memeloom.cli.terminal import add_row, console, echo_row, new_table
 from memeloom.report.format import escape_controls
@@ -31,6 +32,7 @@ _FORMATS = (".html", ".png")
 @click.option("--retry-failed", is_flag=True, help="Retry the memes that failed, too.")
 @click.option("--failed", is_flag=True, help="List the memes that failed, with reasons; read nothing.")
 @click.pass_obj
+@repeatable
 def ocr(context: CommandContext, inspect: str | None, out: Path | None, retry_failed: bool, failed: bool) -> None:
     """Read the captions that are only in the picture.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memeloom.cli.context import CommandContext, check_blobs
+from memeloom.cli.every import repeatable
 from memeloom.cli.options import Group
 from memeloom.cli.terminal import add_row, console, echo_json, echo_row, facts_table, new_table
 from memeloom.configs.extras import require
@@ -42,6 +43,7 @@ def templates(ctx: click.Context) -> None:
 @click.option("--retry-failed", is_flag=True, help="Retry the memes that failed, too.")
 @click.option("--failed", is_flag=True, help="List the memes that failed, with reasons; match nothing.")
 @click.pass_obj
+@repeatable
 def run(context: CommandContext, again: bool = False, retry_failed: bool = False, failed: bool = False) -> None:
     """Match memes with templates, and find new templates among the rest.
 

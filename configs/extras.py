@@ -16,6 +16,7 @@ _EXTRAS = MappingProxyType(
         "dataset": ("building a dataset", ("py3langid", "langdetect", "better_profanity", "ahocorasick", "cv2", "PIL")),
         "hub": ("the model hub", ("keras_hub", "tokenizers")),
         "jax": ("KERAS_BACKEND=jax", ("jax", "keras")),
+        "metrics": ("metrics.port", ("prometheus_client",)),
         "mongo": ("a catalog in MongoDB", ("pymongo",)),
         "ocr": (
             "reading pictures",

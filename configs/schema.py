@@ -55,6 +55,11 @@ class Engine(Section):
     ray_address: str
 
 
+class Metrics(Section):
+    port: Annotated[int, Field(ge=1, le=65535)] | None
+    host: Annotated[str, Field(min_length=1)]
+
+
 class _Crawl(Section):
     sources: tuple[str, ...]
     frontier: str | None
@@ -380,6 +385,7 @@ class Config(Section):
     runs: str
     store: Store
     engine: Engine
+    metrics: Metrics
     crawl: Crawl
     fetch: Fetch
     ocr: Ocr
