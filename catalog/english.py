@@ -1,4 +1,4 @@
-"""Common English, most frequent words first: what is known of the language before any caption is seen."""
+"""Common English, most frequent words first."""
 
 _WORDS = """
 the to you i and a of in is it that for my on me your with be this are not have when so we was just like what at do

@@ -33,7 +33,7 @@ _MAX_LINES = 300
 # adds a height.
 _FAINT, _FAINT_GAP, _CUT = 0.03, 1.5, 1.0
 # The rows searched again: heights above and below, and how much larger.
-_ROOM, _CLOSER = 1.0, 2.0
+_ROOM, _CLOSER = 1.0, 1.6
 # Lines that share this much of the smaller one are the same, and lines that cover this much of another replace it.
 _SAME, _COVERED = 0.5, 0.8
 

