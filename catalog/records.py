@@ -64,12 +64,14 @@ class DerivedImage(Record):
             ``median`` (a template's picture, from many memes).
         made_from: keys of the source pictures, in order.
         mask: key of a PNG of the same size, white where text was; not for ``median``.
+        read: number of memes whose texts were known when it was made; None in records of earlier versions.
     """
 
     image: Image
     method: Literal["inpaint", "template", "median"]
     made_from: tuple[Sha256, ...]
     mask: Sha256 | None = None
+    read: Annotated[int, Field(ge=0)] | None = None
 
     @property
     def keys(self) -> tuple[Sha256, ...]:
@@ -216,7 +218,8 @@ class TemplateBox(Record):
     """Position of a text on a template.
 
     Attributes:
-        x, y, width, height: in fractions of the picture, before the turn.
+        x, y, width, height: the room of its texts, in fractions of the picture, before the turn.
+        usual: left, top, width and height of its typical text, in the same unit; None unless learned from memes.
         angle: degrees clockwise around the middle.
         style: None if unknown.
         start, stop: when a moving picture shows it, in fractions of its duration.
@@ -228,6 +231,7 @@ class TemplateBox(Record):
     height: float
     angle: float = 0.0
     style: TextStyle | None = None
+    usual: tuple[float, float, float, float] | None = None
     start: float = 0.0
     stop: float = 1.0
 

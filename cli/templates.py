@@ -39,7 +39,7 @@ def templates(ctx: click.Context) -> None:
 
 
 @templates.command(settings=("engine.kind", "engine.workers", "templates.inpaint"), extras=("templates",))
-@click.option("--again", is_flag=True, help="Match the memes again that are on no known template.")
+@click.option("--again", is_flag=True, help="Match memes on no known template again; make all pictures again.")
 @click.option("--retry-failed", is_flag=True, help="Retry the memes that failed, too.")
 @click.option("--failed", is_flag=True, help="List the memes that failed, with reasons; match nothing.")
 @click.pass_obj

@@ -1,7 +1,7 @@
 """Learns a template's text boxes and their style from the texts in its memes.
 
 Overlapping texts belong to one box, unless one meme has both: then they are two boxes. A box encloses its texts,
-except outliers.
+except outliers; its usual place is the median of theirs. What the clean picture shows, too, is the template's own.
 """
 
 from collections.abc import Sequence
@@ -26,6 +26,7 @@ _ENVELOPE = 0.15  # share of texts that reach beyond their box on a side
 _PADDING = 0.1  # of a letter's height, that a box has around its texts
 _DIFFERENT = 40  # of 255, from the clean picture: text
 _LETTER_GAP = 0.05  # of the sides, between letters of one text
+_OWN = 0.08  # least share of a caption's place that differs from the clean picture
 _SMALLEST = 0.002  # of the picture's area
 _SAME_COLOUR = 60.0  # of 441
 _LIGHT, _DARK = 232, 36  # of 255: white and black, but for compression
@@ -58,6 +59,7 @@ def learn_boxes(placed: Sequence[PlacedMember], clean: Pixels) -> tuple[Template
 def _texts(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
     if not any(box.text.strip() for box in each.member.boxes):
         return _unread(number, each, clean)
+    differs = _differs(each, clean)
     texts = []
     for box, ink in zip(each.member.boxes, each.words.inks, strict=True):
         if not box.text.strip():
@@ -68,6 +70,8 @@ def _texts(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
         whole = float(np.prod(corners[1] - corners[0]))
         if whole <= 0 or _area(place) < _MIN_INSIDE * whole:
             continue  # in a strip above the template, say
+        if _is_own(place, differs):
+            continue
         height, width = each.picture.shape[:2]
         clear = ink is not None and ink.confidence >= _CONFIDENT
         tall = ink.height if ink and clear else letter_height(box.text, box.width * width, box.height * height)
@@ -75,12 +79,25 @@ def _texts(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
     return texts
 
 
-def _unread(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
-    height, width = clean.shape[:2]
-    shown, there = warp_onto(each.picture, each.affine, (width, height))
+def _differs(each: PlacedMember, clean: Pixels) -> Pixels:
+    """Return where a meme differs from the clean picture, 0 or 1."""
+    shown, there = warp_onto(each.picture, each.affine, clean.shape[1::-1])
     different = (cv2.absdiff(shown, clean).max(axis=2) > _DIFFERENT) & (there > 0)
     # Single pixels are compression artefacts at hard edges.
-    ink = cv2.morphologyEx(different.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+    return np.asarray(cv2.morphologyEx(different.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)), np.uint8)
+
+
+def _is_own(place: NDArray[np.float64], differs: Pixels) -> bool:
+    """Return whether the text is the template's own: the clean picture shows it, too."""
+    height, width = differs.shape
+    left, top, right, bottom = np.rint(place * (width, height, width, height)).astype(np.int64)
+    inside = differs[top:bottom, left:right]
+    return inside.size > 0 and float(inside.mean()) < _OWN
+
+
+def _unread(number: int, each: PlacedMember, clean: Pixels) -> list[Text]:
+    height, width = clean.shape[:2]
+    ink = _differs(each, clean)
     near = np.ones((max(3, round(_LETTER_GAP * height)), max(3, round(_LETTER_GAP * width))), np.uint8)
     _, _, stats, _ = cv2.connectedComponentsWithStats(cv2.morphologyEx(ink, cv2.MORPH_CLOSE, near), connectivity=8)
     texts = []
@@ -138,7 +155,9 @@ def _box(group: Sequence[Text]) -> TemplateBox:
     padding = _PADDING * float(np.median([text.letter for text in group]))
     x, y = np.maximum(start - padding, 0)
     right, bottom = np.minimum(end + padding, 1)
-    return TemplateBox(x=x, y=y, width=right - x, height=bottom - y, style=_style(group))
+    left, top, end_x, end_y = np.median(places, axis=0)
+    usual = (float(left), float(top), float(end_x - left), float(end_y - top))
+    return TemplateBox(x=x, y=y, width=right - x, height=bottom - y, style=_style(group), usual=usual)
 
 
 def _style(group: Sequence[Text]) -> TextStyle:

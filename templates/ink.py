@@ -23,7 +23,7 @@ _OUTLINE_SAME = 70.0  # and of those of a thin outline
 _CONTRAST = 60.0  # between the ink and its surroundings
 # In letter heights:
 _MAX_STROKE = 0.42
-_STROKE = 0.3  # of most letters
+_HOLE = 0.8  # side of a square of its area
 _HEIGHTS = (0.45, 1.7)  # of a connected piece
 _MAX_WIDTH = 2.2  # of a connected piece: letters may touch
 _MIN_AREA = 0.05  # squared
@@ -88,7 +88,7 @@ def find_ink(picture: Pixels, box: Box, height: float) -> tuple[Ink, Pixels] | N
         if other is not best and (is_outline or other.likeness > _SECOND_COLOUR):
             writing |= _elsewhere(other, writing, height)
     # If the outline looked most like writing, the ink is between its lines.
-    writing = np.asarray(cv2.morphologyEx(writing, cv2.MORPH_CLOSE, disc(_STROKE * height)), np.uint8)
+    writing = _filled(writing, height)
     return Ink(best.height, best.colour, outline, width, best.confidence), np.asarray(255 * writing, np.uint8)
 
 
@@ -151,6 +151,14 @@ def _elsewhere(found: _Candidate, writing: Pixels, height: float) -> Pixels:
     seen = cv2.dilate(writing, disc(0.5 * height))
     alone = replace(found, letters=np.where(seen > 0, 0, found.letters).astype(np.uint8))
     return np.where(seen > 0, 0, _writing(alone, height)).astype(np.uint8)
+
+
+def _filled(writing: Pixels, height: float) -> Pixels:
+    """Fill the holes of at most a letter's size; closing gaps instead would hide the picture between letters."""
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(1 - writing, connectivity=4)
+    left, top, wide, tall, area = stats.T
+    inside = (left > 0) & (top > 0) & (left + wide < writing.shape[1]) & (top + tall < writing.shape[0])
+    return np.asarray(writing | (inside & (area < (_HOLE * height) ** 2))[labels], np.uint8)
 
 
 def _outline(light: NDArray[np.float32], letters: Pixels, height: float) -> tuple[Colour | None, float]:

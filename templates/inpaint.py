@@ -5,19 +5,16 @@ Gortler et al., "The Lumigraph", 1996, with diffusion). For words this is closer
 (Telea, 2004), in a quarter of its time.
 """
 
-from collections.abc import Sequence
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
-from memeloom.catalog.records import OcrBox
+from memeloom.templates.panels import Panel
 
 _STEPS = 6  # of diffusion per scale
 _MIN_SIDE = 4  # pixels
 _AROUND = 24  # pixels around words that are used
-_EVEN, _MOSTLY = 24, 0.9  # largest deviation (of 255) of this share of a plain background
 
 
 def inpaint(picture: Pixels, mask: Pixels) -> Pixels:
@@ -30,23 +27,13 @@ def inpaint(picture: Pixels, mask: Pixels) -> Pixels:
     return filled
 
 
-def fill_plain_background(picture: Pixels, mask: Pixels, boxes: Sequence[OcrBox]) -> tuple[Pixels, Pixels]:
-    """Fill words on a plain background, such as a white panel. Returns the picture and the rest of `mask`."""
-    filled, left = picture.copy(), mask.copy()
-    height, width = mask.shape
-    for box in boxes:
-        area = (
-            slice(max(0, round(box.y * height)), max(0, round((box.y + box.height) * height))),
-            slice(max(0, round(box.x * width)), max(0, round((box.x + box.width) * width))),
-        )
-        background = picture[area][mask[area] == 0]
-        if not len(background):
-            continue
-        colour = np.median(background, axis=0)
-        if (np.abs(background - colour).max(axis=1) <= _EVEN).mean() >= _MOSTLY:
-            filled[area][left[area] > 0] = colour
-            left[area] = 0
-    return filled, left
+def fill_panel(picture: Pixels, panel: Panel, mask: Pixels) -> None:
+    """Fill the letters of `panel` where `mask` is not 0 with its colour, in place; clear the mask there."""
+    area = picture[panel.area]
+    words = np.where(mask[panel.area] > 0, panel.letters, 0).astype(np.uint8)
+    filled = _fill(area, panel.letters | panel.others)
+    area[words > 0] = filled[words > 0]
+    mask[panel.area][words > 0] = 0
 
 
 def _joined(mask: Pixels) -> Pixels:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import TypeAlias
 
-from memeloom.catalog.documents import DocumentStore, Where
+from memeloom.catalog.documents import DocumentStore, Where, batched
 from memeloom.catalog.images import decode_image
 from memeloom.catalog.leased import LeasedRun, NotDone, grouped, picture_failure, reasons
 from memeloom.catalog.records import DerivedImage, Image, Meme, OcrBox
@@ -24,6 +24,7 @@ from memeloom.templates.worker import run_workers, store_wordless
 
 STAGE = "inpaint"
 NO_WORDS = "no words"
+_BATCH = 500
 _CACHED_BLANKS = 16  # templates per worker; memes come in no order
 _OUTCOMES = ("inpainted", "from template", "skipped", "failed")
 
@@ -52,9 +53,12 @@ class InpaintJob:
 
     def work_for(self, meme: Meme) -> InpaintTask | None:
         """Return the task; None if nothing says where words are, or it was done already."""
-        if meme.image is None or (meme.clean and not self._again and meme.image.key in meme.clean.made_from):
+        if meme.image is None:
             return None
-        boxes = tuple(box for box in meme.ocr.boxes if box.text.strip()) if meme.ocr else ()
+        is_made = meme.clean and meme.image.key in meme.clean.made_from and not read_since(meme)
+        if is_made and not self._again:
+            return None
+        boxes = _texts(meme)
         template = self._resolved.get(meme.template.id) if meme.template else None
         blank = template.picture if template else None
         return InpaintTask(meme.id, meme.source, meme.image, boxes, blank) if boxes or blank else None
@@ -73,13 +77,22 @@ class InpaintJob:
         """Do nothing: the tally counts it."""
 
 
+def read_since(meme: Meme) -> bool:
+    """Return whether texts of the meme were read after its picture was made without them."""
+    return meme.clean is not None and meme.clean.read == 0 and bool(_texts(meme))
+
+
+def _texts(meme: Meme) -> tuple[OcrBox, ...]:
+    return tuple(box for box in meme.ocr.boxes if box.text.strip()) if meme.ocr else ()
+
+
 def inpaint_memes(
     config: Config, progress: Progress = SILENT, *, retry_failed: bool = False, again: bool = False
 ) -> Summary:
     """Remove the words from every meme that was read or whose template has a picture.
 
     Acknowledged work survives a kill, and the same meme gives the same bytes. Skipped memes are tried again in each
-    run: they may have been read or recognised meanwhile.
+    run, as they may have been read or recognised meanwhile; so are memes that were read since.
 
     retry_failed: process failed memes again. again: replace existing pictures.
 
@@ -97,6 +110,10 @@ def inpaint_memes(
                 documents.retry(STAGE)
             for where in (Where(image=True, read=True), Where(image=True, template_known=True)):
                 documents.enqueue(STAGE, where if again else replace(where, clean=False), again=True)
+            if not again:
+                made = documents.scan(Where(image=True, read=True, clean=True))
+                for ids in batched((meme.id for meme in made if read_since(meme)), _BATCH):
+                    documents.enqueue(STAGE, Where(ids=tuple(ids)), again=True)
             held = run.work_off(lambda work: run_workers(config, partial(open_inpainter, config), work))
         except MemeloomError as error:
             error.summary = _summary(run.tally, time.monotonic() - start)
@@ -123,7 +140,7 @@ def open_inpainter(config: Config) -> Inpainter:
             if done is None:
                 return NO_WORDS
             parts = (work.image, work.blank) if work.blank and done.method == "template" else (work.image,)
-            return store_wordless(blobs, done.picture, done.mask, done.method, parts)
+            return store_wordless(blobs, done, parts, read=bool(work.boxes))
         except Exception as error:  # noqa: BLE001 one bad picture must not end the stage
             return picture_failure(error)
 

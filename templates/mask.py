@@ -14,6 +14,7 @@ import numpy as np
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
 from memeloom.templates.ink import LETTER, Ink, disc, find_ink
+from memeloom.templates.panels import Panel, find_panel
 
 _LETTER_WIDTH = 0.5  # mean width of a letter, spaces included, in its height
 _PITCH = 1.3  # from line to line, in letter heights
@@ -32,16 +33,20 @@ class Words:
 
     mask: (height, width), 255 on letters and the blur around them, else 0.
     inks: ink of each box, in order; None where letters could not be separated.
+    panels: of the boxes on plain panels.
     """
 
     mask: Pixels
     inks: tuple[Ink | None, ...]
+    panels: tuple[Panel, ...] = ()
 
 
 def find_words(picture: Pixels, boxes: Sequence[OcrBox]) -> Words:
     """Find the pixels of the texts of `boxes` in a (height, width, 3) picture. Boxes without text are skipped."""
     mask = np.zeros(picture.shape[:2], np.uint8)
-    return Words(mask, tuple(_find(picture, box, mask) for box in boxes))
+    panels: list[Panel] = []
+    inks = tuple(_find(picture, box, mask, panels) for box in boxes)
+    return Words(mask, inks, tuple(panels))
 
 
 def letter_height(text: str, width: float, height: float) -> float:
@@ -52,23 +57,32 @@ def letter_height(text: str, width: float, height: float) -> float:
     return heights[int(np.abs(np.log(widths / max(width, 1e-9))).argmin())]
 
 
-def _find(picture: Pixels, box: OcrBox, mask: Pixels) -> Ink | None:
+def _find(picture: Pixels, box: OcrBox, mask: Pixels, panels: list[Panel]) -> Ink | None:
     tall, wide = mask.shape
     left, top = max(0.0, box.x * wide), max(0.0, box.y * tall)
     right, bottom = min(float(wide), (box.x + box.width) * wide), min(float(tall), (box.y + box.height) * tall)
     if not box.text.strip() or right - left < 1 or bottom - top < 1:
         return None
+    ink, written = None, np.zeros_like(mask)
     height = max(2.0, letter_height(box.text, right - left, bottom - top))
     found = _look(picture, (left, top, right, bottom), height)
     if found is None or found[0].confidence < _CONFIDENT:
         others = [_look(picture, (left, top, right, bottom), height * factor) for factor in _OTHER_HEIGHTS]
         found = max((each for each in (found, *others) if each), key=lambda each: each[0].confidence, default=None)
-    if found is None or found[0].confidence < _MIN_CONFIDENCE:
+    if found and found[0].confidence >= _MIN_CONFIDENCE:
+        ink, strokes, (x, y) = found
+        written[y : y + strokes.shape[0], x : x + strokes.shape[1]] = strokes
+    if panel := find_panel(picture, (left, top, right, bottom), max(height, ink.height if ink else 0)):
+        # Letters that touch something else on the panel.
+        also = np.where(cv2.dilate(panel.others, disc(5)) > 0, written[panel.area], 0)
+        mask[panel.area] |= panel.letters | also.astype(np.uint8)
+        panels.append(panel)
+        return ink
+    if ink is None:
         more = _WHOLE * height + 1
         mask[max(0, int(top - more)) : int(bottom + more) + 1, max(0, int(left - more)) : int(right + more) + 1] = 255
         return None
-    ink, strokes, (x, y) = found
-    mask[y : y + strokes.shape[0], x : x + strokes.shape[1]] |= strokes
+    mask |= written
     return ink
 
 

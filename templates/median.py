@@ -26,11 +26,13 @@ class Layer:
     """A picture warped onto the common frame. weight: in the average.
 
     pixels: (height, width, 3). shown: (height, width), 0 where it is covered by words or out of view.
+    apart: (height, width) float32, 0 to 1, how far a pixel is from colours of words: tells where all are covered.
     """
 
     pixels: Pixels
     shown: Pixels
     weight: float = 1.0
+    apart: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,21 @@ def merge(layers: Sequence[Layer]) -> Merged:
     """Merge `layers`, all of one size, by majority. Memory beside the layers is bounded."""
     height, width = layers[0].shown.shape
     pixels, support = np.zeros((height, width, 3), np.uint8), np.zeros((height, width), np.float32)
+    weights, least = np.array([layer.weight for layer in layers], np.float32), min(_MIN_VOTES, len(layers))
     for lines in _strips(height):
         values = np.stack([layer.pixels[lines] for layer in layers])
-        shown = np.stack([layer.shown[lines] > 0 for layer in layers])
+        shown = np.stack([layer.shown[lines] > 0 for layer in layers]).astype(np.float32)
         centre, votes = _densest(values, shown, layers)
-        weights = np.array([layer.weight for layer in layers], np.float32)
+        hidden = votes < least
+        if hidden.any() and all(layer.apart is not None for layer in layers):
+            apart = np.stack([layer.apart[lines] for layer in layers if layer.apart is not None]) * np.float32(hidden)
+            other, weight = _densest(values, apart, layers)
+            found = hidden & (weight >= 1)
+            centre[found], votes[found] = other[found], least
+            shown = np.maximum(shown, apart)
         mean, near = _mean_near(values, shown, centre, weights)
         pixels[lines] = mean
-        support[lines] = np.where(votes >= min(_MIN_VOTES, len(layers)), near, 0)
+        support[lines] = np.where(votes >= least, near, 0)
     return Merged(pixels, support)
 
 
@@ -64,8 +73,8 @@ def _strips(height: int) -> Iterator[slice]:
         yield slice(top, min(top + _STRIP, height))
 
 
-def _densest(values: Pixels, shown: NDArray[np.bool_], layers: Sequence[Layer]) -> tuple[Pixels, NDArray[np.float32]]:
-    """Return the colour with the most votes, (rows, width, 3), and the votes."""
+def _densest(values: Pixels, shown: NDArray[np.float32], layers: Sequence[Layer]) -> tuple[Pixels, NDArray[np.float32]]:
+    """Return the colour with the most votes, (rows, width, 3), and the votes. shown: weight of each layer's."""
     order = sorted(range(len(layers)), key=lambda number: -layers[number].weight)[:_VOTERS]
     best, most = np.full((2, *shown.shape[1:]), -1.0, np.float32)
     centre = np.zeros(values.shape[1:], np.uint8)
@@ -74,8 +83,8 @@ def _densest(values: Pixels, shown: NDArray[np.bool_], layers: Sequence[Layer]) 
         for other in order:
             difference = cv2.absdiff(values[one], values[other])
             near = cv2.inRange(difference, (0, 0, 0), (_SIMILAR,) * 3) > 0
-            votes += near & shown[other]
-        votes[~shown[one]] = 0
+            votes += near * shown[other]
+        votes[shown[one] == 0] = 0
         believed = np.where(_may_be_ink(values[one]), _INK_WEIGHT, 1) * votes
         better = believed > most
         most[better], best[better] = believed[better], votes[better]
@@ -89,7 +98,7 @@ def _may_be_ink(pixels: Pixels) -> NDArray[np.bool_]:
 
 
 def _mean_near(
-    values: Pixels, shown: NDArray[np.bool_], centre: Pixels, weights: NDArray[np.float32]
+    values: Pixels, shown: NDArray[np.float32], centre: Pixels, weights: NDArray[np.float32]
 ) -> tuple[Pixels, NDArray[np.float32]]:
     """Return the mean of the values near `centre` and their number; iterated twice, as the mean is a better centre."""
     near = np.zeros(shown.shape[1:], np.float32)
@@ -97,7 +106,7 @@ def _mean_near(
         total, near = np.zeros(centre.shape, np.float32), np.zeros(shown.shape[1:], np.float32)
         weight = np.zeros(shown.shape[1:], np.float32)
         for value, there, share in zip(values, shown, weights, strict=True):
-            inlier = (cv2.inRange(cv2.absdiff(value, centre), (0, 0, 0), (_NEAR,) * 3) > 0) & there
+            inlier = (cv2.inRange(cv2.absdiff(value, centre), (0, 0, 0), (_NEAR,) * 3) > 0) * there
             near += inlier
             counted = inlier * share
             weight += counted

@@ -10,6 +10,7 @@ from typing import Self
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
@@ -31,6 +32,10 @@ _CONVINCING = 0.5  # agreement times share seen of a placing
 _IDENTITY = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 _HALO = 7  # pixels around words that were not read
 _WORD_DIFFERENCE = 40  # of 255, from the common picture
+_SHARED = 0.75  # share of the members with the same pixel: the template's own words
+_NEARBY, _OWN = 0.05, 0.8  # in a square of this share of the sides, this share of the words' pixels are shared
+_INK = 60.0  # of 441, from the colour of ink or outline
+_MIXED = 4  # pixels from ink to those that have nothing of it
 _NOISE = 2.0  # of 255: the deviation of the best member
 
 
@@ -101,11 +106,11 @@ def recover(members: Sequence[Member]) -> Recovered | None:
         return None
     placed = _framed(placed)
     size = _size(placed)
-    first = merge([layer_of(each, size) for each in placed])
+    first = merge(layers_of(placed, size))
     placed = _place_on_common(chosen, placed, inpaint(first.pixels, _unknown(first)))
     if len(placed) < MIN_MEMBERS:
         return None
-    second = merge([_judged(layer_of(each, size), first) for each in placed])
+    second = merge([_judged(layer, first) for layer in layers_of(placed, size)])
     return Recovered(
         picture=inpaint(second.pixels, _unknown(second)),
         placed=tuple(placed),
@@ -207,11 +212,50 @@ def _size(placed: Sequence[PlacedMember]) -> tuple[int, int]:
     return max(1, round(sides[0] * shrink)), max(1, round(sides[1] * shrink))
 
 
-def layer_of(each: PlacedMember, size: tuple[int, int]) -> Layer:
-    """Warp a member onto the template of `size` (width, height), without the words read in it."""
-    pixels, there = warp_onto(each.picture, each.affine, size)
-    words, _ = warp_onto(each.words.mask, each.affine, size)
-    return Layer(pixels, np.where(words > 64, 0, there).astype(np.uint8))
+def layers_of(placed: Sequence[PlacedMember], size: tuple[int, int]) -> list[Layer]:
+    """Warp members onto the template of `size` (width, height), without the words read in them.
+
+    Words that most members share are the template's own, and shown.
+    """
+    warped = [warp_onto(each.picture, each.affine, size) for each in placed]
+    smooth = [cv2.GaussianBlur(pixels, (0, 0), 1) for pixels, _ in warped]
+    common = cv2.GaussianBlur(merge([Layer(*each) for each in warped]).pixels, (0, 0), 1)
+    same = [
+        (there > 0) & (cv2.absdiff(pixels, common).max(axis=2) <= _WORD_DIFFERENCE)
+        for pixels, (_, there) in zip(smooth, warped, strict=True)
+    ]
+    in_view = np.sum([there > 0 for _, there in warped], axis=0)
+    shared = np.sum(same, axis=0) >= np.maximum(MIN_MEMBERS, _SHARED * in_view)
+    layers = []
+    for each, (pixels, there), like in zip(placed, warped, same, strict=True):
+        words = np.where(warp_onto(each.words.mask, each.affine, size)[0] > 64, there, 0)
+        shown = np.where((words > 0) & ~_own_words(words > 0, like & shared), 0, there).astype(np.uint8)
+        layers.append(Layer(pixels, shown, apart=np.where(there > 0, _apart(pixels, each.words), 0).astype(np.float32)))
+    return layers
+
+
+def _own_words(words: NDArray[np.bool_], shared: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return where nearly all pixels of words nearby are shared: single ones are by chance, as letters overlap."""
+    side = round(_NEARBY * words.size**0.5) | 1
+    all_words, own = (
+        cv2.blur(each.astype(np.float32), (side, side), borderType=cv2.BORDER_CONSTANT)
+        for each in (words, words & shared)
+    )
+    return np.asarray(own > _OWN * np.maximum(all_words, 1e-6), np.bool_)
+
+
+def _apart(pixels: Pixels, words: Words) -> NDArray[np.float32]:
+    """Return how far each pixel is from colours that words have, 0 to 1; black and white are always such."""
+    inks = [colour for ink in words.inks if ink for colour in (ink.colour, ink.outline) if colour is not None]
+    inked = np.zeros(pixels.shape[:2], np.bool_)
+    for colour in (np.zeros(3), np.full(3, 255.0), *inks):
+        difference = pixels - colour.astype(np.float32)
+        inked |= np.einsum("ijk,ijk->ij", difference, difference) < _INK**2
+    if inked.all():
+        return np.zeros(inked.shape, np.float32)
+    # Beside ink, compression and scaling mix it with the picture.
+    far = cv2.distanceTransform(1 - inked.astype(np.uint8), cv2.DIST_C, 3)
+    return np.clip((far - 1) / (_MIXED - 1), 0, 1).astype(np.float32)
 
 
 def _judged(layer: Layer, common: Merged) -> Layer:
@@ -222,7 +266,8 @@ def _judged(layer: Layer, common: Merged) -> Layer:
     shown = np.where(grown > 0, 0, layer.shown).astype(np.uint8)
     seen = difference[(shown > 0) & (common.support > 0)]
     noise = float((seen.astype(np.float32) ** 2).mean()) if len(seen) else 255.0**2
-    return Layer(layer.pixels, shown, 1 / (noise + _NOISE**2))
+    apart = None if layer.apart is None else np.where(words, 0, layer.apart).astype(np.float32)
+    return Layer(layer.pixels, shown, 1 / (noise + _NOISE**2), apart)
 
 
 def _unknown(merged: Merged) -> Pixels:

@@ -1,6 +1,6 @@
 """Recovers missing pictures and text boxes of templates from their memes, one template a task.
 
-The same memes give the same bytes. A template is recovered again when its memes have doubled.
+The same memes give the same bytes. A template is recovered again when its memes, or those that were read, have doubled.
 """
 
 import heapq
@@ -51,10 +51,14 @@ class RecoverResult:
 Recoverer: TypeAlias = Callable[[RecoverTask], RecoverResult | NotDone]
 
 
-def recover_templates(config: Config, documents: DocumentStore, progress: Progress = SILENT) -> Counter[str]:
+def recover_templates(
+    config: Config, documents: DocumentStore, progress: Progress = SILENT, *, again: bool = False
+) -> Counter[str]:
     """Recover picture and text boxes of every template that lacks them and has enough memes.
 
     Facts that a person or a site writes meanwhile win. After a kill the next run does the rest.
+
+    again: also recover those whose picture and text boxes were made from memes before.
 
     Returns:
         Counts of ``pictures`` and ``boxes`` (templates that got them), ``left out`` (memes that did not fit) and
@@ -62,12 +66,15 @@ def recover_templates(config: Config, documents: DocumentStore, progress: Progre
     """
     tally: Counter[str] = Counter()
     usable = ResolvedTemplates(documents.templates()).usable()
-    lacking = [template for template in usable if template.image is None or not template.boxes]
+    lacking = [
+        template for template in usable
+        if template.image is None or not template.boxes or (again and template.boxes_stated_by == "memes")
+    ]  # fmt: skip
     if not lacking:
         return tally
     progress.start(STAGE, len(lacking), "templates")
     least = max(MIN_MEMBERS, config.templates.min_members)
-    work = _work(documents, lacking, least, progress)
+    work = _work(documents, lacking, least, progress, again=again)
     for piece, result in run_workers(config, partial(open_recoverer, config), work, deadlines=_DEADLINE):
         if isinstance(result, NotDone):
             tally[f"failed/{result.reason}"] += 1
@@ -104,7 +111,8 @@ def _recovered(blobs: BlobStore, members: list[Member]) -> RecoverResult | NotDo
     if found is None:
         return NotDone("memes do not fit together", again=False)
     keys = tuple(sorted(each.member.key for each in found.placed))
-    made = DerivedImage(image=store_picture(blobs, found.picture, "jpeg"), method="median", made_from=keys)
+    image, read = store_picture(blobs, found.picture, "jpeg"), sum(bool(each.boxes) for each in members)
+    made = DerivedImage(image=image, method="median", made_from=keys, read=read)
     return RecoverResult(made, learn_boxes(found.placed, found.picture), found.left_out)
 
 
@@ -118,17 +126,25 @@ def _members(blobs: BlobStore, task: RecoverTask, most: int) -> Iterator[Member]
             yield Member(image.key, picture, boxes)
 
 
-def _work(documents: DocumentStore, lacking: list[Template], least: int, progress: Progress) -> Iterator[RecoverTask]:
+def _work(
+    documents: DocumentStore, lacking: list[Template], least: int, progress: Progress, *, again: bool
+) -> Iterator[RecoverTask]:
     for template in lacking:
         members = _chosen(documents.scan(Where(template=template.id, image=True)))
         if template.image is not None:
             members = [member for member in members if member[1]]
-        elif template.clean and len(members) < _GROWTH * len(template.clean.made_from):
+        elif template.clean and not again and not _has_grown(template.clean, members, least):
             members = []
         if len(members) >= least:
             yield RecoverTask(template.id, tuple(members), template.image)
         else:
             progress.advance(1)
+
+
+def _has_grown(clean: DerivedImage, members: list[tuple[Image, tuple[OcrBox, ...]]], least: int) -> bool:
+    read = sum(bool(boxes) for _, boxes in members)
+    more_read = read >= max(least, _GROWTH * (clean.read or 0))
+    return more_read or len(members) >= _GROWTH * len(clean.made_from)
 
 
 def _chosen(memes: Iterator[Meme]) -> list[tuple[Image, tuple[OcrBox, ...]]]:
@@ -146,13 +162,20 @@ def _chosen(memes: Iterator[Meme]) -> list[tuple[Image, tuple[OcrBox, ...]]]:
     return chosen
 
 
+def _better(known: DerivedImage | None, made: DerivedImage) -> DerivedImage:
+    """Return the picture from more memes, the new one if equal; noted as made with the readings there are."""
+    if known and len(known.made_from) > len(made.made_from):
+        return known.model_copy(update={"read": made.read})
+    return made
+
+
 def _write(documents: DocumentStore, template_id: str, learned: RecoverResult) -> Counter[str]:
     """Write the result, unless a site or a person wrote something else meanwhile."""
 
     def change(now: Template) -> Template:
         changes: dict[str, object] = {}
         if learned.made and now.image is None:
-            changes["clean"] = learned.made
+            changes["clean"] = _better(now.clean, learned.made)
         if learned.boxes and now.boxes_stated_by in (None, "memes"):
             changes |= {"boxes": learned.boxes, "boxes_from": "memes"}
         return now.model_copy(update=changes)

@@ -39,7 +39,8 @@ def match_memes(
     hangs its worker costs the meme one attempt. Acknowledged work survives a kill; leases expire after
     `templates.lease_seconds`.
 
-    retry_failed: process failed memes again. again: process memes of unknown template again.
+    retry_failed: process failed memes again.
+    again: process memes of unknown template again, and recover templates again.
     The summary's ``held`` counts memes leased by another run, or by a dead one.
 
     Raises:
@@ -54,7 +55,7 @@ def match_memes(
                 if retry_failed:
                     documents.retry(STAGE)
                 documents.enqueue(STAGE, Where(image=True, template_known=False), again=again)
-                held = run.work_off()
+                held = run.work_off(again=again)
         except MemeloomError as error:
             error.summary = run.summary(time.monotonic() - start)
             raise
@@ -109,14 +110,14 @@ class _Run:
     def outcomes(self) -> Mapping[str, int]:
         return self._leased.tally
 
-    def work_off(self) -> int:
+    def work_off(self, *, again: bool = False) -> int:
         """Process all pending memes. Returns how many other runs hold. Raises StoreError."""
         self._updates.open()
         held = self._leased.work_off(lambda pictures: sketch_all(self._config, pictures))
         if self._leased.tally:
             self._updates.catch_up()
             self._name_found()
-        self._recover()
+        self._recover(again=again)
         return held
 
     def summary(self, seconds: float, held: int = 0) -> Summary:
@@ -136,10 +137,10 @@ class _Run:
             seconds={"memes": seconds - self._recover_seconds, "pictures": self._recover_seconds, "total": seconds},
         )
 
-    def _recover(self) -> None:
+    def _recover(self, *, again: bool) -> None:
         """Recover pictures of templates that no site shows, and compare unknown memes with them."""
         started = time.monotonic()
-        self._recovered = recover_templates(self._config, self._documents, self._progress)
+        self._recovered = recover_templates(self._config, self._documents, self._progress, again=again)
         if self._recovered["pictures"]:
             self._updates.catch_up()
         self._recover_seconds = time.monotonic() - started

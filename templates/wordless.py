@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
 from memeloom.templates.align import warp_onto
-from memeloom.templates.inpaint import fill_plain_background, inpaint
+from memeloom.templates.inpaint import fill_panel, inpaint
 from memeloom.templates.mask import find_words, letter_height
+from memeloom.templates.panels import Panel
 from memeloom.templates.placing import Affine
 from memeloom.templates.recover import Member, PlacedMember, Reference, bounded, place_member
 
@@ -45,17 +46,24 @@ def remove_words(picture: Pixels, boxes: Sequence[OcrBox], blank: Reference | No
     placed = blank and place_member(member, blank)
     if blank and placed:
         return _by_template(picture, boxes, blank, placed)
-    return _filled(picture, find_words(picture, boxes).mask, boxes)
+    words = find_words(picture, boxes)
+    return _filled(picture, words.mask, words.panels)
 
 
-def _filled(picture: Pixels, mask: Pixels, boxes: Sequence[OcrBox]) -> Wordless | None:
-    return Wordless(inpaint(*fill_plain_background(picture, mask, boxes)), mask, "inpaint") if mask.any() else None
+def _filled(picture: Pixels, mask: Pixels, panels: Sequence[Panel]) -> Wordless | None:
+    if not mask.any():
+        return None
+    filled, left = picture.copy(), mask.copy()
+    for panel in panels:
+        fill_panel(filled, panel, left)
+    return Wordless(inpaint(filled, left), mask, "inpaint")
 
 
 def _by_template(picture: Pixels, boxes: Sequence[OcrBox], blank: Reference, placed: PlacedMember) -> Wordless | None:
     height, width = picture.shape[:2]
     under, there = warp_onto(blank.picture, _inverse(placed.affine), (width, height))
     words = placed.words.mask
+    panels = () if placed.mirrored else placed.words.panels
     if placed.mirrored:
         under, there, words = (np.ascontiguousarray(each[:, ::-1]) for each in (under, there, words))
     under = _lit_like(under, picture, there, words)
@@ -66,9 +74,9 @@ def _by_template(picture: Pixels, boxes: Sequence[OcrBox], blank: Reference, pla
     shown[there == 0] = 0
     beyond = np.where(there > 0, 0, words).astype(np.uint8)
     if not shown.any():
-        return _filled(picture, beyond, boxes)
+        return _filled(picture, beyond, panels)
     replaced = np.where(shown[:, :, None] > 0, under, picture).astype(np.uint8)
-    rest = _filled(replaced, beyond, boxes)
+    rest = _filled(replaced, beyond, panels)
     return Wordless(rest.picture if rest else replaced, shown | beyond, "template")
 
 

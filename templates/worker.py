@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import cv2
 import numpy as np
@@ -19,6 +19,7 @@ from memeloom.engine.pool import try_partitions
 from memeloom.engine.supervisor import Guard, Lost
 from memeloom.engine.worker import resident_mb
 from memeloom.templates.sketch import Sketch, sketch_image
+from memeloom.templates.wordless import Wordless
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -98,16 +99,15 @@ def store_picture(blobs: BlobStore, picture: Pixels, like: str) -> Image:
     return image
 
 
-def store_wordless(
-    blobs: BlobStore, picture: Pixels, mask: Pixels, method: Literal["inpaint", "template"], sources: tuple[Image, ...]
-) -> DerivedImage:
+def store_wordless(blobs: BlobStore, done: Wordless, sources: tuple[Image, ...], *, read: bool) -> DerivedImage:
     """Store a meme without its words, and the mask. Raises StoreError.
 
-    sources: the meme's own picture, and its template's if that was used.
+    sources: the meme's own picture, and its template's if that was used. read: whether its texts are known.
     """
-    image = store_picture(blobs, picture, sources[0].format)
+    image = store_picture(blobs, done.picture, sources[0].format)
     keys = tuple(source.key for source in sources)
-    return DerivedImage(image=image, method=method, made_from=keys, mask=blobs.put(_png(mask)))
+    mask = blobs.put(_png(done.mask))
+    return DerivedImage(image=image, method=done.method, made_from=keys, mask=mask, read=int(read))
 
 
 def _png(pixels: Pixels) -> bytes:

@@ -170,9 +170,20 @@ def _plan_text(
     if fitted is None:
         return
     turn = box.angle % 360
-    gravity = 0.5 if turn else 0.0 if box.y < 0.03 else 1.0 if box.y + box.height > 0.95 else 0.5
+    gravity = 0.5 if turn else _gravity(box, area, fitted.height, canvas.height)
     pastes = lay_out(fitted, font, ink, area, style.align if style else "center", gravity)
     plan.layers.append((box.start, box.stop, turned(pastes, area, turn) if turn else pastes))
+
+
+def _gravity(box: TemplateBox, area: Area, text: float, height: int) -> float:
+    """Return where a text is in its box, from 0 (top) to 1: around its usual place, else at the picture's edge.
+
+    text, height: of the text and of the picture, in pixels.
+    """
+    if box.usual is None:
+        return 0.0 if box.y < 0.03 else 1.0 if box.y + box.height > 0.95 else 0.5
+    room, middle = area[3] - text, (box.usual[1] + box.usual[3] / 2) * height
+    return min(1.0, max(0.0, (middle - text / 2 - area[1]) / room)) if room > 0 else 0.5
 
 
 def _together(boxes: Sequence[TemplateBox], texts: Sequence[str]) -> list[str]:

@@ -94,6 +94,22 @@ def test_a_skipped_meme_is_processed_once_it_is_read(config: Config, catalog: Me
     assert inpaint_memes(config).counts["inpainted"] == 1
 
 
+def test_a_picture_made_without_a_reading_is_made_again_with_one(config: Config, catalog: MemeCatalog) -> None:
+    put_known(catalog)
+    put(catalog, "later", 1, is_read=False, template=KNOWN)
+    inpaint_memes(config)
+    unread = catalog.get("later").clean
+    assert unread is not None
+    assert unread.read == 0
+    ocr = reading(write(scene(1), TEXTS).boxes)
+    catalog.documents.upsert([Meme(id="test:later", source="test", ocr=ocr, fetched_at=LONG_AGO)])
+    assert inpaint_memes(config).counts["from template"] == 1
+    read = catalog.get("later").clean
+    assert read is not None
+    assert read.read == 1
+    assert inpaint_memes(config).counts["memes"] == 0
+
+
 @pytest.mark.parametrize("why", ["rejected", "missing"])
 def test_without_the_templates_picture_a_meme_is_inpainted(config: Config, catalog: MemeCatalog, why: str) -> None:
     put_known(catalog)

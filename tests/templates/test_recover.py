@@ -73,6 +73,29 @@ def test_text_boxes_are_learned_with_their_style(from_read: Recovered) -> None:
         assert box.style.size == pytest.approx(0.86 * 0.09, rel=0.25)
 
 
+def test_the_usual_place_of_a_text_is_inside_its_box_and_narrower(from_read: Recovered) -> None:
+    for box in learn_boxes(from_read.placed, from_read.picture):
+        assert box.usual is not None
+        left, top, width, height = box.usual
+        assert box.x <= left < left + width <= box.x + box.width
+        assert box.y <= top < top + height <= box.y + box.height
+        assert width < 0.9 * box.width
+
+
+def test_words_of_the_template_itself_survive_and_are_no_text_box() -> None:
+    own = write(scene(9), [("WHO WOULD WIN?", 0.5, 0.5)], size=0.09)
+    members = []
+    for number in range(8):
+        chance = random.Random(number)
+        caption = write(own.picture, [(" ".join(chance.sample(WORDS, 3)), 0.5, 0.1)], size=0.09)
+        members.append(Member(f"{number:064x}", as_jpeg(caption.picture), (*own.boxes, *caption.boxes)))
+    found = recovered(members)
+    truth = np.asarray(cv2.resize(own.picture, found.picture.shape[1::-1], interpolation=cv2.INTER_AREA), np.uint8)
+    assert psnr(found.picture[150:250], truth[150:250]) > 32
+    (box,) = learn_boxes(found.placed, found.picture)
+    assert box.y + box.height < 0.3
+
+
 def test_picture_and_text_boxes_are_recovered_without_readings() -> None:
     found = recovered([member(8, number, read=False) for number in range(10)])
     assert distance(found, 8) > 22
@@ -109,7 +132,7 @@ def test_extreme_sizes_do_not_fit() -> None:
 def test_texts_side_by_side_are_two_boxes_although_a_long_one_covers_both() -> None:
     members = []
     for number in range(7):
-        texts = [("LEFT", 0.25, 0.5), ("RIGHT", 0.75, 0.5)]
+        texts = [(WORDS[number], 0.25, 0.5), (WORDS[-1 - number], 0.75, 0.5)]
         if number == 6:
             texts = [("FROM LEFT TO RIGHT ALL", 0.5, 0.5)]
         worded = write(scene(7), texts, size=0.09)

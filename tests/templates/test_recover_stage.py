@@ -25,14 +25,14 @@ WORDS = [
 ]
 
 
-def put(catalog: MemeCatalog, number: int, template: str, *, seed: int = 1, name: str = "") -> None:
+def put(catalog: MemeCatalog, number: int, template: str, *, seed: int = 1, name: str = "", read: bool = True) -> None:
     """A meme on `scene(seed)`, with words by `number`."""
     texts = [(WORDS[number % 8], 0.35 + 0.03 * number, 0.1), (WORDS[(3 * number + 1) % 8], 0.65 - 0.03 * number, 0.9)]
     worded = write(scene(seed), texts, size=0.08)
     data = cv2.imencode(".jpg", worded.picture, [cv2.IMWRITE_JPEG_QUALITY, 80 + number])[1].tobytes()
     ocr = Ocr(text="", boxes=worded.boxes, confidence=90.0, engine="drawn")
     ref = TemplateRef(id=template, slug=template, name=template, known="match")
-    catalog.meme(name or str(number), data, ocr=ocr, template=ref)
+    catalog.meme(name or str(number), data, ocr=ocr if read else None, template=ref)
 
 
 def found(catalog: MemeCatalog, template_id: str, **facts: object) -> None:
@@ -79,6 +79,27 @@ def test_a_picture_is_recovered_again_with_twice_as_many_memes(config: Config, c
     again = stored(catalog, "found:1").clean
     assert again is not None
     assert len(again.made_from) == 6
+
+
+def test_a_picture_is_recovered_again_once_its_memes_are_read(config: Config, catalog: MemeCatalog) -> None:
+    found(catalog, "found:1")
+    for number in range(8):
+        put(catalog, number, "found:1", read=False)
+    assert run(config, catalog)["pictures"] == 1
+    unread = stored(catalog, "found:1").clean
+    assert unread is not None
+    assert unread.read == 0
+    for number in range(8):
+        put(catalog, number, "found:1")
+    assert run(config, catalog)["pictures"] == 1
+    template = stored(catalog, "found:1")
+    assert template.clean is not None
+    assert template.clean.read == 8
+    before, after = (decode_image(catalog.blobs.get(each.image.key)) for each in (unread, template.clean))
+    assert psnr(after, scene(1)) >= psnr(before, scene(1))
+    assert run(config, catalog) == {}
+    recover_templates(config, catalog.documents, again=True)
+    assert stored(catalog, "found:1") == template
 
 
 def test_copies_count_once(config: Config, catalog: MemeCatalog) -> None:

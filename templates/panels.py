@@ -1,0 +1,92 @@
+"""Finds words on plain panels, such as a white strip or a sign: there, everything that is not the panel is text."""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from memeloom.catalog.images import Pixels
+from memeloom.templates.ink import disc
+
+_MARGINS = (0.5, 0.25, 0.1)  # letter heights around the text that are looked at, the largest that suits
+_SHADES = 16  # of brightness, and of both colour differences, in the histogram of colours
+_EVEN = (20.0, 36.0, 36.0)  # of 255: largest deviation of brightness and colour of a panel
+_LEAST = 0.3  # share of the area that the panel has
+_WHOLE = 0.75  # share of the panel's colour in one piece: letters of that colour are many
+_SPAN = 0.9  # of the text's width and height that the panel has
+_THICK = 0.3  # letter heights: half the thickness of what is no letter
+_INSIDE = 0.8  # of a letter's area, in the text's box, where it reaches the rim of what is looked at
+_MOST_REST = 0.5  # of the letters' area in their box: what is neither letter nor panel
+_AROUND = 0.8  # share of the pixels around letters that are the panel
+_HALO = 0.06  # letter heights, plus two pixels: compression artefacts around letters
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A text on a plain panel. area: rows and columns of the picture, with the text inside.
+
+    letters: 255 on letters and the blur around them; others: 255 on anything else than the panel; (height, width).
+    """
+
+    area: tuple[slice, slice]
+    letters: Pixels
+    others: Pixels
+
+
+def find_panel(picture: Pixels, box: tuple[float, float, float, float], height: float) -> Panel | None:
+    """Return the plain panel around a text; None if the text is on a picture.
+
+    box: left, top, right and bottom of the text, in pixels. height: of its letters.
+    """
+    left, top, right, bottom = box
+    for margin in _MARGINS:
+        more = margin * height + 2
+        rows = slice(max(0, int(top - more)), int(np.ceil(bottom + more)))
+        columns = slice(max(0, int(left - more)), int(np.ceil(right + more)))
+        inside = np.zeros(picture.shape[:2], np.bool_)
+        inside[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))] = True
+        found = _letters(picture[rows, columns], inside[rows, columns], height)
+        if found:
+            return Panel((rows, columns), *found)
+    return None
+
+
+def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pixels, Pixels] | None:
+    """Return the letters in a part of a picture and what is neither letter nor panel. inside: the text's box."""
+    near, panel = _panel(area)
+    _, _, wide, tall = cv2.boundingRect(panel)
+    if panel.mean() < _LEAST or wide < _SPAN * inside.any(axis=0).sum() or tall < _SPAN * inside.any(axis=1).sum():
+        return None
+    others = 1 - panel
+    count, labels = cv2.connectedComponents(others, connectivity=8)
+    thick = np.zeros(count, np.float32)
+    # The panel seen through a letter is no part of its strokes.
+    np.maximum.at(thick, np.asarray(labels.ravel(), np.int64), cv2.distanceTransform(1 - near, cv2.DIST_L2, 3).ravel())
+    rim = np.ones(others.shape, np.bool_)
+    rim[1:-1, 1:-1] = False
+    within, at_rim = (np.bincount(labels[where], minlength=count) for where in (inside, rim))
+    in_box = (within > _INSIDE * np.bincount(labels.ravel(), minlength=count)) | ((within > 0) & (at_rim == 0))
+    is_letter = (thick <= max(_THICK * height, 1.5)) & in_box
+    is_letter[0] = False  # the panel
+    letters = is_letter[labels].astype(np.uint8)
+    around = (cv2.dilate(letters, np.ones((5, 5), np.uint8)) > 0) & (letters == 0)
+    if not letters.any() or panel[around].mean() < _AROUND:
+        return None
+    rest = others & (1 - letters)
+    if rest[inside].sum() > _MOST_REST * letters[inside].sum():
+        return None
+    grown = np.where(rest > 0, 0, cv2.dilate(letters, disc(2 * (2 + _HALO * height) + 1)))
+    return np.asarray(255 * grown, np.uint8), np.asarray(255 * rest, np.uint8)
+
+
+def _panel(area: Pixels) -> tuple[Pixels, Pixels]:
+    """Return the pixels of the most frequent colour and their largest piece, 0 or 1; it is empty if there are many."""
+    colours = np.asarray(cv2.cvtColor(area, cv2.COLOR_BGR2YCrCb), np.int64)
+    numbers = (colours * _SHADES // 256) @ (_SHADES**2, _SHADES, 1)
+    colour = np.median(colours[numbers == np.bincount(numbers.ravel()).argmax()], axis=0)
+    near = np.asarray((np.abs(colours - colour) <= _EVEN).all(axis=2), np.uint8)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(near, connectivity=4)
+    largest = 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
+    whole = stats[largest, cv2.CC_STAT_AREA] >= _WHOLE * near.sum()
+    return near, np.asarray((labels == largest) & whole, np.uint8)

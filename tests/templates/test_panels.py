@@ -1,0 +1,45 @@
+"""Words on plain panels come off without a trace; what else is on the panel stays."""
+
+import cv2
+import numpy as np
+import pytest
+
+from memeloom.catalog.images import Pixels
+from memeloom.templates.wordless import remove_words
+from tests.templates.scenes import BLACK, WHITE, CaptionedScene, as_jpeg, scene, write
+
+ORANGE, YELLOW = (20, 130, 240), (30, 240, 230)  # BGR
+
+
+def on_panel(panel: tuple[int, int, int], colour: tuple[int, int, int]) -> CaptionedScene:
+    """A strip in one colour above a scene, with two lines of text."""
+    strip = np.full((150, 500, 3), panel, np.uint8)
+    return write(
+        np.concatenate([strip, scene(2)]),
+        [("What it says\nabove the picture", 0.5, 0.13)],
+        size=0.08, colour=colour, outline=None,
+    )  # fmt: skip
+
+
+def without_words(worded: CaptionedScene) -> Pixels:
+    done = remove_words(as_jpeg(worded.picture), worded.boxes)
+    assert done is not None
+    return done.picture
+
+
+@pytest.mark.parametrize(
+    ("panel", "colour"), [((255, 255, 255), BLACK), ((0, 0, 0), WHITE), (ORANGE, WHITE), (YELLOW, BLACK)]
+)
+def test_a_plain_panel_stays_plain(panel: tuple[int, int, int], colour: tuple[int, int, int]) -> None:
+    worded = on_panel(panel, colour)
+    grey = cv2.cvtColor(cv2.absdiff(without_words(worded), worded.clean)[5:140], cv2.COLOR_BGR2GRAY)
+    assert grey.max() < 30  # compression leaves a shimmer
+    assert (grey > 12).mean() < 0.01
+
+
+def test_a_text_box_that_cuts_letters_leaves_none_of_them() -> None:
+    worded = on_panel((255, 255, 255), BLACK)
+    (box,) = worded.boxes
+    narrow = box.model_copy(update={"x": box.x + 0.02, "width": box.width - 0.04})
+    done = without_words(CaptionedScene(worded.clean, worded.picture, (narrow,)))
+    assert done[5:140].min() > 225
