@@ -6,7 +6,8 @@ From the networks of the package, in this order:
    accents and ideographs.
 2. Fuse operations as ONNX Runtime does on loading; otherwise quantisation splits activations, and conversions cost
    more than it saves.
-3. Quantise weights and activations to 8-bit integers (static, one scale per channel), calibrated on drawn memes
+3. Give the recogniser operations that exist for integers (`integers.py`).
+4. Quantise weights and activations to 8-bit integers (static, one scale per channel), calibrated on drawn memes
    (`samples.py`).
 
 Runs in its own process, so that OCR workers do not hold its libraries.
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper, version_converter
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
+from memeloom.ocr.models.integers import gate_by_table, use_integer_operations
 from memeloom.ocr.models.networks import DETECTOR, RECOGNISER, Picture, letters_of, network_input
 from memeloom.ocr.models.samples import lines, pictures
 
@@ -34,12 +36,14 @@ _OPSET = 17
 _LINES, _PICTURES, _SIDE = 48, 24, 340
 # The quantiser does not know what these produce and would leave those convolutions unquantised.
 _NOT_FUSED = ("ConvActivationFusion", "MatMulTransposeFusion")
+# The recogniser's attention layers stay floats: they take a tenth of its time.
+_CONVOLUTIONAL = ("Conv", "Concat", "MaxPool", "GlobalAveragePool", "Mul")
 
 
 def build(source: Path, target: Path, characters: str) -> None:
     """Build both networks into `target` from the package's in `source`, to recognise `characters`."""
     recogniser = keep_characters(onnx.load(source / RECOGNISER), characters)
-    shrink(recogniser, target / RECOGNISER, lines(_LINES), operations=("Conv",))
+    shrink(recogniser, target / RECOGNISER, lines(_LINES), _CONVOLUTIONAL)
     shrink(onnx.load(source / DETECTOR), target / DETECTOR, pictures(_PICTURES, _SIDE))
 
 
@@ -70,7 +74,10 @@ def keep_characters(model: onnx.ModelProto, characters: str) -> onnx.ModelProto:
 def shrink(
     model: onnx.ModelProto, target: Path, samples: Iterable[Picture], operations: tuple[str, ...] | None = None
 ) -> None:
-    """Write `model`, fused and quantised, to `target`. operations: the kinds to quantise; None for all possible."""
+    """Write `model`, fused and quantised, to `target`.
+
+    operations: the kinds to quantise, with activations by table; None for all possible, with exact activations.
+    """
     with tempfile.TemporaryDirectory() as name:
         plain, fused = Path(name, "plain.onnx"), Path(name, "fused.onnx")
         onnx.save(version_converter.convert_version(model, _OPSET), plain)
@@ -81,12 +88,16 @@ def shrink(
         onnxruntime.InferenceSession(
             str(plain), options, providers=["CPUExecutionProvider"], disabled_optimizers=list(_NOT_FUSED)
         )
+        if operations:
+            onnx.save(use_integer_operations(onnx.load(fused)), fused)
         # Weights have 7 bits: with 8, processors without VNNI instructions saturate sums of products and drop letters.
         quantize_static(
             fused, target, _Samples(samples, model.graph.input[0].name), quant_format=QuantFormat.QDQ,
             op_types_to_quantize=operations, per_channel=True, reduce_range=True,
             activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
         )  # fmt: skip
+        if operations:
+            onnx.save(gate_by_table(onnx.load(target)), target)
 
 
 class _Samples(CalibrationDataReader):  # type: ignore[misc]

@@ -75,7 +75,18 @@ def test_small_networks_are_small() -> None:
         kinds = {node.op_type for node in onnx.load(path).graph.node}
         # Fused, or the arithmetic of its parts would cost more than it saves.
         assert "Erf" not in kinds
-        assert {"QuantizeLinear", "DequantizeLinear", "Gelu"} <= kinds
+        assert {"QuantizeLinear", "DequantizeLinear", "Gelu" if name == DETECTOR else "Sigmoid"} <= kinds
+
+
+def test_the_recogniser_computes_its_activations_in_integers(tmp_path: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "loaded.onnx")
+    onnxruntime.InferenceSession(str(networks("eng").recogniser), options, providers=["CPUExecutionProvider"])
+    nodes = onnx.load(tmp_path / "loaded.onnx").graph.node
+    kinds = [node.op_type for node in nodes]
+    assert kinds.count("QLinearSigmoid") == 13
+    assert "Gelu" not in kinds
+    assert "ReduceMean" not in kinds
 
 
 @pytest.mark.parametrize("language", network_files._LETTERS)
