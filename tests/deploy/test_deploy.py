@@ -1,0 +1,100 @@
+"""What `deploy/` says of memeloom is true: extras, files, settings, commands and metrics exist."""
+
+import importlib.util
+import json
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from memeloom.cli.main import cli
+from memeloom.configs.load import load_config
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+SECRETS = {"S3_ACCESS_KEY": "a", "S3_SECRET_KEY": "b", "CRAWL_CONTACT": "me@example.org"}
+
+
+@pytest.fixture(scope="module")
+def rehearse() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("rehearse", DEPLOY / "rehearse.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    return found
+
+
+def test_the_dockerfile_names_extras_stages_and_files_that_exist(rehearse: ModuleType) -> None:
+    steps = list(rehearse.instructions(DEPLOY / "Dockerfile"))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {name for _, rest in steps for name in re.findall(r"--extra (\S+)", rest)} <= set(extras)
+    stages = [rest.partition(" AS ")[2] for step, rest in steps if step == "FROM"]
+    assert {"crawl", "ocr", "train", "serve"} <= set(stages)
+    assert {name for _, rest in steps for name in re.findall(r"--from=(\S+)", rest)} <= set(stages)
+    kept = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert all((ROOT / line[1:]).exists() for line in kept if line.startswith("!"))
+    users = [rest for step, rest in steps if step == "USER"]
+    assert users == ["memeloom"] * 4, "each image ends as a user without rights"
+
+
+def test_every_room_of_the_package_is_copied_into_the_images() -> None:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    rooms = {name.split(".")[1] for name in packages if "." in name}
+    kept = {line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line[:1] == "!"}
+    assert rooms <= kept
+
+
+def test_services_run_commands_and_settings_that_exist(
+    services: dict[str, Any], rehearse: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    config = load_config(DEPLOY / "memeloom.yaml")
+    assert config.store.documents.startswith("mongodb://mongo/")
+    targets = [
+        rest.partition(" AS ")[2] for step, rest in rehearse.instructions(DEPLOY / "Dockerfile") if step == "FROM"
+    ]
+    ours = {name: service for name, service in services.items() if "build" in service}
+    assert set(ours) == {"crawl", "ocr", "templates", "serve", "train"}
+    for service in ours.values():
+        assert service["build"]["target"] in targets
+        command = [*service.get("entrypoint", ["memeloom"])[1:], *service["command"]]
+        asked = ["-c", str(DEPLOY / "memeloom.yaml"), *command[2:], "--help"]
+        done = CliRunner().invoke(cli, asked)
+        assert (done.exit_code, "Usage:" in done.output) == (0, True), done.output
+
+
+def test_prometheus_asks_every_service_at_its_port(services: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    config = load_config(DEPLOY / "memeloom.yaml")
+    asked = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
+    ports = {name: each["port"] for job in asked for each in job["dns_sd_configs"] for name in each["names"]}
+    assert set(ports) <= set(services)
+    assert ports.pop("serve") == config.serve.port
+    assert set(ports.values()) == {config.metrics.port}
+
+
+def test_the_dashboard_shows_metrics_that_are_served() -> None:
+    board = json.loads((DEPLOY / "grafana/dashboards/memeloom.json").read_text())
+    asked = {
+        re.sub(r"_(total|bucket)$", "", name)
+        for panel in board["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"memeloom_\w+", target["expr"])
+    }
+    code = (ROOT / "cli/metrics.py").read_text() + (ROOT / "serve/http/metrics.py").read_text()
+    served = {re.sub(r"_total$", "", name) for name in re.findall(r"memeloom_\w+", code)}
+    assert asked <= served
