@@ -23,6 +23,8 @@ DATA ?= $(or $(MEMELOOM_DATA),../shared/data)
 TESSERACT := tesseract:tesseract-ocr
 FONTS := fc-list:fontconfig /usr/share/fonts/truetype/noto/NotoSansDevanagari-Bold.ttf:fonts-noto-core \
   /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf:fonts-noto-color-emoji
+# Tesseract's other languages in tests and benches.
+LANGUAGES := $(foreach code,hin rus,/usr/share/tesseract-ocr/5/tessdata/$(code).traineddata:tesseract-ocr-$(code))
 BROWSER := chromium:chromium chromedriver:chromium-driver
 PACKAGES := deploy/system-packages.sh
 
@@ -135,7 +137,7 @@ bench-frontier: setup package-lists  ## Requests per second of frontiers with 10
 bench-fuzz: setup  ## Hostile addresses and answers: sources ended, hits on a private listener
 	$(BIN)/python -m bench.fuzz $(ARGS)
 
-bench-ocr: setup tesseract  ## OCR engines on real memes: accuracy and speed
+bench-ocr: setup tesseract fonts  ## OCR engines on real memes: accuracy and speed
 	$(BIN)/python -m bench.ocr --data $(DATA) $(ARGS)
 
 bench-templates: setup $(PEERS)  ## Template recognition beside perceptual hashes
@@ -201,7 +203,7 @@ browser:
 
 # Without these the tests of other scripts and of emoji are skipped.
 fonts:
-	@$(PACKAGES) $(FONTS) || true
+	@$(PACKAGES) $(FONTS) $(LANGUAGES) || true
 
 # The test servers are unpacked from Debian packages, which needs to know where those are.
 package-lists:

@@ -5,7 +5,8 @@ one half for tuning and one for reporting. Each reader runs in its own process o
 picture bytes to caption, including its child processes.
 
 Parts: `english` (real memes, against the original transcripts, and with a star those corrected by
-`ocr_corrections.yaml`), `drawn` (captions on templates) and `mixed` (Hindi and English in Latin letters).
+`ocr_corrections.yaml`), `drawn` (captions on templates), `mixed` (Hindi and English in Latin letters), `hin` and `rus`
+(captions in Devanagari and Cyrillic on templates; of our engines only tesseract reads them).
 """
 
 import argparse
@@ -25,6 +26,7 @@ from bench.crawl_worker import memory_mb
 from bench.ocr_cases import Case
 from bench.ocr_readers import open_reader, readers
 from bench.ocr_score import score
+from bench.ocr_scripts import script_of
 from memeloom.catalog.images import decode_image
 from memeloom.ocr.words import WordModel
 
@@ -32,12 +34,14 @@ _PARTS = {
     "english": "real English memes, reporting half",
     "drawn": "drawn memes, reporting templates",
     "mixed": "real memes in Hindi and English (some masked with #)",
+    "hin": "drawn memes in Devanagari, reporting templates",
+    "rus": "drawn memes in Cyrillic, reporting templates",
 }
 _GOALS = {
     "english": "recall >= 0.98, precision >= 0.95, >= 25 images/cpu-s, <= 300 MB",
     "drawn": "recall >= 0.98, CER <= 0.04",
 }
-_DRAWN = 120
+_DRAWN, _DRAWN_IN_SCRIPT = 120, 60
 
 
 def main() -> None:
@@ -59,18 +63,21 @@ def _measure_part(part: str, data: Path, limit: int | None, console: Console) ->
             cases = ocr_cases.real(data)
         case "drawn":
             cases = ocr_cases.drawn(data, min(limit or _DRAWN, _DRAWN))
-        case _:
+        case "mixed":
             cases = ocr_cases.mixed(data)
+        case _:
+            cases = ocr_cases.drawn(data, _DRAWN_IN_SCRIPT, script_of(part))
     cases = cases[:limit]
-    words = WordModel.of(ocr_cases.catalog_captions(data, cases))
+    language = part if part in ("hin", "rus") else "eng"
+    words = WordModel.of(ocr_cases.catalog_captions(data, cases)) if language == "eng" else None
     corrected = ["recall", "precision", "CER"] if part == "english" else []
     table = Table(title=f"{len(cases)} {_PARTS[part]}", caption=_GOALS.get(part), box=SIMPLE)
     table.add_column("reader")
     for column in ("recall", "precision", "CER", *(f"{name}*" for name in corrected), "images/cpu-s", "MB"):
         table.add_column(column, justify="right")
-    for name in readers():
+    for name in readers(language):
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            texts, seconds, peak_mb = pool.submit(_measure, name, cases, words).result()
+            texts, seconds, peak_mb = pool.submit(_measure, name, language, cases, words).result()
         figures = []
         for against in (False, True) if corrected else (True,):
             found = score(texts, cases, corrected=against)
@@ -80,10 +87,12 @@ def _measure_part(part: str, data: Path, limit: int | None, console: Console) ->
     console.print(table)
 
 
-def _measure(name: str, cases: Sequence[Case], words: WordModel) -> tuple[list[str], float, float]:
+def _measure(
+    name: str, language: str, cases: Sequence[Case], words: WordModel | None
+) -> tuple[list[str], float, float]:
     """Return the texts, processor seconds and peak memory in MB of a reader on one processor."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    read = open_reader(name, words)
+    read = open_reader(name, language, words)
     read(decode_image(cases[0].data))
     before = _cpu_seconds()
     texts = [read(decode_image(case.data)) for case in cases]

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.ocr_drawn import drawn_memes
+from bench.ocr_drawn import Half, drawn_memes
+from bench.ocr_scripts import Script
 from bench.ocr_truth import Corrections, Truth
 
 # Vowel signs of Devanagari are neither letters nor digits.
@@ -44,9 +45,10 @@ def mixed(data: Path) -> list[Case]:
     ]
 
 
-def drawn(data: Path, count: int) -> list[Case]:
-    """Draw captions on templates of the reporting half. The site's mark in a corner may be read or not."""
-    memes = [(meme, "\n".join(text for text in meme.texts if text)) for meme in drawn_memes(data, "report", count)]
+def drawn(data: Path, count: int, script: Script | None = None, half: Half = "report") -> list[Case]:
+    """Draw captions, or those of `script`, on templates of `half`. The site's mark in a corner may be read or not."""
+    drawings = drawn_memes(data, half, count, script)
+    memes = [(meme, "\n".join(text for text in meme.texts if text)) for meme in drawings]
     return [Case(meme.data, Truth(text, "imgflip.com"), text) for meme, text in memes]
 
 

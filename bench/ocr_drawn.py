@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 
 from bench.ocr_letters import Fitted, Look, draw, find_fonts, fit, height
+from bench.ocr_scripts import Script
 from memeloom.catalog.records import TemplateBox
 from memeloom.demo.corpus import Blank
 from memeloom.demo.corpus_folder import FolderCorpus
@@ -50,22 +51,29 @@ class Drawn:
     boxes: tuple[TemplateBox, ...]
 
 
-def drawn_memes(data: Path, half: Half, count: int) -> Iterator[Drawn]:
+def drawn_memes(data: Path, half: Half, count: int, script: Script | None = None) -> Iterator[Drawn]:
     """Draw `count` memes on all templates of `half` in turn; a smaller count gives a prefix of a larger.
 
+    script: captions in another script instead of the catalog's.
+
     Raises:
-        OSError: fontconfig's `fc-list` is not installed.
+        OSError: fontconfig's `fc-list` is not installed, or no font has the letters of `script`.
     """
-    corpus, fonts = FolderCorpus(data, None), find_fonts()
+    corpus, fonts = FolderCorpus(data, None), find_fonts(script.families) if script else find_fonts()
+    if not fonts:
+        raise OSError("no font for these letters: install the package fonts-noto-core")
     blanks = sorted((blank for blank in corpus.blanks if is_usable(blank.slug, half)), key=lambda blank: blank.slug)
     made = turn = 0
     while made < count:
         chance = Random(f"0 {half} {turn}")
         blank = blanks[turn % len(blanks)]
         turn += 1
-        texts = corpus.post(blank, chance.randrange(corpus.count(blank))).boxes
-        meme = _draw_meme(corpus.picture(blank), blank, texts, fonts, chance) if "".join(texts).isascii() else None
-        if meme:
+        if script:
+            texts = tuple(script.captions[turn % len(script.captions)][: len(blank.boxes)])
+        else:
+            texts = corpus.post(blank, chance.randrange(corpus.count(blank))).boxes
+        usable = script or "".join(texts).isascii()
+        if usable and (meme := _draw_meme(corpus.picture(blank), blank, texts, fonts, chance)):
             made += 1
             yield meme
 

@@ -1,7 +1,7 @@
 """Text in the style of memes: fonts of this machine; outlined, plain or coloured; wrapped into a box."""
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -42,8 +42,10 @@ class Fitted:
     lines: tuple[str, ...]
 
 
-def find_fonts() -> dict[str, dict[str, Path]]:
-    """Return the fonts of this machine by kind and name (family and style) from fontconfig, and Anton always.
+def find_fonts(families: Mapping[str, Sequence[str]] = _FAMILIES) -> dict[str, dict[str, Path]]:
+    """Return the fonts of this machine by kind and name (family and style) from fontconfig; of ours, Anton always.
+
+    families: by kind; those for Latin letters by default.
 
     Raises:
         OSError: fontconfig's program `fc-list` is not installed.
@@ -53,12 +55,13 @@ def find_fonts() -> dict[str, dict[str, Path]]:
         timeout=60,
     ).stdout  # fmt: skip
     files = {tuple(parts[:2]): Path(parts[2]) for line in sorted(listing.splitlines()) if (parts := line.split("|"))}
-    found: dict[str, dict[str, Path]] = {kind: {} for kind in _FAMILIES}
-    for kind, families in _FAMILIES.items():
-        for family in families:
+    found: dict[str, dict[str, Path]] = {kind: {} for kind in families}
+    for kind, names in families.items():
+        for family in names:
             styles = [style for style in _STYLES if (family, style) in files][:2]
             found[kind] |= {f"{family} {style}": files[family, style] for style in styles}
-    found["condensed"].setdefault("Anton Regular", ANTON)
+    if "condensed" in found:
+        found["condensed"].setdefault("Anton Regular", ANTON)
     return {kind: fonts for kind, fonts in found.items() if fonts}
 
 

@@ -20,23 +20,23 @@ Reader: TypeAlias = Callable[[Picture], str]
 _SECONDS = 60.0
 
 
-def readers() -> list[str]:
-    """Return the names of the readers on this machine; our default last."""
+def readers(language: str) -> list[str]:
+    """Return the names of the readers on this machine for ``eng``, or another that only Tesseract reads; ours last."""
     names = ["pytesseract as it comes", "tesseract, ours (program)"]
     if find_spec("tesserocr") is not None:
         names.append("tesseract, ours (tesserocr)")
-    if find_spec("rapidocr") is not None:
+    if language == "eng" and find_spec("rapidocr") is not None:
         names += ["rapidocr as it comes", "rapidocr, ours, floats", "rapidocr, ours, no words", "rapidocr, ours"]
     return names
 
 
-def open_reader(name: str, words: WordModel) -> Reader:
+def open_reader(name: str, language: str, words: WordModel | None) -> Reader:
     """Return a reader by name; ours work like the stage. words: for those that restore spaces."""
     if name == "pytesseract as it comes":
-        return _plain_tesseract()
+        return _plain_tesseract(language)
     if name == "rapidocr as it comes":
         return _plain_rapidocr()
-    engine, settings = _engine(name), load_config(environment={}).ocr
+    engine, settings = _engine(name, language), load_config(environment={}).ocr
     model = None if name.endswith("no words") else words
     return lambda picture: read_picture(picture, engine, settings, words=model).ocr.text
 
@@ -53,26 +53,26 @@ def _float_rapid() -> Engine:
     return RapidOcr(Networks(folder / DETECTOR, folder / RECOGNISER, letters), _SECONDS)
 
 
-def _engine(name: str) -> Engine:
+def _engine(name: str, language: str) -> Engine:
     from memeloom.ocr.engines.tesseract import Tesseract
     from memeloom.ocr.engines.tesseract_page import TesseractApi, TesseractProgram
 
     match name:
         case "tesseract, ours (program)":
-            return Tesseract("eng", _SECONDS, TesseractProgram("eng"))
+            return Tesseract(language, _SECONDS, TesseractProgram(language))
         case "tesseract, ours (tesserocr)":
-            return Tesseract("eng", _SECONDS, TesseractApi("eng"))
+            return Tesseract(language, _SECONDS, TesseractApi(language))
         case "rapidocr, ours, floats":
             return _float_rapid()
         case _:
             return open_engine(load_config(environment={}).ocr)
 
 
-def _plain_tesseract() -> Reader:
+def _plain_tesseract(language: str) -> Reader:
     import pytesseract
 
     os.environ["OMP_THREAD_LIMIT"] = "1"
-    return lambda picture: str(pytesseract.image_to_string(picture[:, :, ::-1], lang="eng"))
+    return lambda picture: str(pytesseract.image_to_string(picture[:, :, ::-1], lang=language))
 
 
 def _plain_rapidocr() -> Reader:

@@ -1,7 +1,7 @@
 """The format of untrusted bytes, by their magic numbers, and whether the file is complete, by its own structure.
 
-Nothing is decoded. Every format states its end (JPEG and GIF by a marker, PNG by a chunk, RIFF, MP4 and Matroska by
-lengths), so every truncated file is found.
+Nothing is decoded. Formats state their end (JPEG and GIF by a marker, PNG by a chunk, RIFF, the MP4 family and
+Matroska by lengths), so truncated files are found; of a TIFF only a missing directory.
 """
 
 import re
@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 Still: TypeAlias = Literal["jpeg", "png", "gif", "webp", "bmp"]
-Video: TypeAlias = Literal["mp4", "webm"]
+# Decoded in a process of its own.
+Foreign: TypeAlias = Literal["mp4", "webm", "avif", "tiff"]
 
 _MAGIC: tuple[tuple[bytes, Still], ...] = (
     (b"\xff\xd8\xff", "jpeg"),
@@ -20,8 +21,11 @@ _MAGIC: tuple[tuple[bytes, Still], ...] = (
 )
 _EBML = b"\x1a\x45\xdf\xa3"
 _SEGMENT = b"\x18\x53\x80\x67"
-# The MP4 family also wraps stills.
-_STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1", b"jxl ")
+_TIFF = (b"II*\0", b"MM\0*")
+# The MP4 family also wraps stills. ``mif1`` and ``msf1`` leave the coding open: HEIC, unless AVIF is stated too.
+_AVIF = {b"avif", b"avis"}
+_HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+_JPEG_XL = (b"\0\0\0\x0cJXL \r\n\x87\n", b"\xff\x0a")
 _PAGE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<(?:!doctype|!--|\?xml|html|head|body|script|error|p|h1|title)\b|[{\[]\s*\")",
     re.IGNORECASE,
@@ -41,11 +45,34 @@ def still_format(data: bytes) -> Still | None:
     return next((form for magic, form in _MAGIC if data.startswith(magic)), None)
 
 
-def video_format(data: bytes) -> Video | None:
-    """Return ``mp4`` (or QuickTime) or ``webm`` (or Matroska) by the first bytes."""
+def foreign_format(data: bytes) -> Foreign | None:
+    """Return ``mp4`` (or QuickTime), ``webm`` (or Matroska), ``avif`` or ``tiff`` by the first bytes."""
     if data.startswith(_EBML):
         return "webm"
-    return "mp4" if data[4:8] == b"ftyp" and data[8:12] not in _STILL_BRANDS else None
+    if data.startswith(_TIFF):
+        return "tiff"
+    brands = _brands(data)
+    if not _AVIF.isdisjoint(brands):
+        return "avif"
+    return "mp4" if brands and brands[0] not in _HEIC else None
+
+
+def undecodable_format(data: bytes) -> str | None:
+    """Return the name of a picture format for which there is no decoder, or only a foreign one."""
+    if data.startswith(_JPEG_XL):
+        return "JPEG XL"
+    form = foreign_format(data)
+    if form in ("avif", "tiff"):
+        return form.upper()
+    return "HEIC" if form is None and _brands(data) else None
+
+
+def _brands(data: bytes) -> list[bytes]:
+    """Return the brands that a file of the MP4 family states, the main one first."""
+    if data[4:8] != b"ftyp":
+        return []
+    end = max(12, min(int.from_bytes(data[:4]), 256))
+    return [data[8:12], *(data[at : at + 4] for at in range(16, end, 4))]
 
 
 def is_page(data: bytes) -> bool:
@@ -100,8 +127,8 @@ def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int]]:
             at += int.from_bytes(data[at : at + 2])
 
 
-def is_whole(form: Still | Video, data: bytes) -> bool:
-    """Return True if `data` reaches its format's end. A live WebM states no length and counts as complete."""
+def is_whole(form: Still | Foreign, data: bytes) -> bool:
+    """Return True if `data` reaches its format's end. A live WebM states none and counts as complete."""
     return _WHOLE[form](data)
 
 
@@ -145,7 +172,7 @@ def _colours(flags: bytes) -> int:
     return 3 << (flags[0] & 7) + 1 if flags and flags[0] & 0x80 else 0
 
 
-def _is_whole_mp4(data: bytes) -> bool:
+def _is_whole_mp4(data: bytes, index: bytes = b"moov") -> bool:
     at, kinds = 0, set[bytes]()
     while at + 8 <= len(data):
         length, kind = int.from_bytes(data[at : at + 4]), data[at + 4 : at + 8]
@@ -157,7 +184,7 @@ def _is_whole_mp4(data: bytes) -> bool:
             return False
         kinds.add(kind)
         at += length
-    return at == len(data) and b"moov" in kinds
+    return at == len(data) and index in kinds
 
 
 def _is_whole_webm(data: bytes) -> bool:
@@ -174,7 +201,13 @@ def _is_whole_webm(data: bytes) -> bool:
     return stated == unknown or at + width + stated <= len(data)
 
 
-_WHOLE: dict[Still | Video, Callable[[bytes], bool]] = {
+def _is_whole_tiff(data: bytes) -> bool:
+    order: Literal["little", "big"] = "little" if data.startswith(b"II") else "big"
+    at = int.from_bytes(data[4:8], order)
+    return at + 6 + 12 * int.from_bytes(data[at : at + 2], order) <= len(data)
+
+
+_WHOLE: dict[Still | Foreign, Callable[[bytes], bool]] = {
     "jpeg": lambda data: (header := read_jpeg(data)) is not None and header.end is not None,
     "png": lambda data: b"IEND" in _png_chunks(data),
     "gif": lambda data: b";" in _gif_blocks(data),
@@ -182,4 +215,6 @@ _WHOLE: dict[Still | Video, Callable[[bytes], bool]] = {
     "bmp": lambda data: int.from_bytes(data[2:6], "little") <= len(data),
     "mp4": _is_whole_mp4,
     "webm": _is_whole_webm,
+    "avif": lambda data: _is_whole_mp4(data, b"meta"),
+    "tiff": _is_whole_tiff,
 }

@@ -3,7 +3,8 @@
 The header's size is checked before decoding, the decoded picture must have that size, and truncated files are refused.
 
 JPEGs take a fast path: their segments give size and end, and OpenCV decodes them once, grey and at reduced scale (95 %
-of that time is entropy decoding). Pillow decodes the rest. Both paths give the same hashes, bit for bit.
+of that time is entropy decoding). Pillow decodes the rest. Both paths give the same hashes, bit for bit, and refuse the
+same files: a JPEG without its end marker, or with one before its last pixel, is truncated.
 
 The hashes follow the DCT method of Zauner, "Implementation and Benchmarking of Perceptual Image Hash Functions" (2010):
 the lowest frequencies against their median. 64 bits tell templates apart, 256 bits captions on one template.
@@ -23,7 +24,7 @@ from PIL import Image as Pillow
 from PIL import ImageOps
 
 from memeloom.catalog.errors import BadImage
-from memeloom.catalog.formats import JpegHeader, Still, is_page, is_whole, read_jpeg, still_format
+from memeloom.catalog.formats import JpegHeader, Still, is_page, is_whole, read_jpeg, still_format, undecodable_format
 from memeloom.catalog.records import Image
 
 Pixels: TypeAlias = NDArray[np.uint8]
@@ -58,7 +59,8 @@ def inspect_image(data: bytes, *, max_bytes: int, max_pixels: int) -> Image:
     Every pixel of the (first) frame is decoded, JPEGs at reduced scale.
 
     Raises:
-        BadImage: `empty`, `too many bytes`, `not an image`, `too many pixels`, `too many scans` or `truncated`.
+        BadImage: `empty`, `too many bytes`, `not an image`, `HEIC not supported` (or `JPEG XL` …), `too many pixels`,
+            `too many scans` or `truncated`.
     """
     if len(data) > max_bytes:
         raise BadImage("too many bytes", f"{len(data)} of {max_bytes}")
@@ -95,9 +97,10 @@ def decode_image(data: bytes, *, max_pixels: int = 50_000_000) -> Pixels:
     form = _format(data)
     header = _jpeg_header(data, max_pixels) if form == "jpeg" else None
     if header and header.plain:
-        pixels = _decoded(data, cv2.IMREAD_COLOR, (header.width, header.height))
+        pixels = _decoded(data, header, cv2.IMREAD_COLOR)
         return _upright(pixels, _orientation(_open(data, max_pixels)) if header.tagged else 1)
     picture = _open_whole(data, form, max_pixels)
+    _load(picture, data, header)
     pixels = _pixels(picture, "RGB")[:, :, ::-1]
     return _upright(pixels, _orientation(picture))
 
@@ -108,9 +111,11 @@ def load_picture(data: bytes, *, max_pixels: int) -> Pillow.Image:
     Raises:
         BadImage: as `inspect_image`, but for `too many bytes`.
     """
-    picture = _open_whole(data, _format(data), max_pixels)
+    form = _format(data)
+    header = _jpeg_header(data, max_pixels) if form == "jpeg" else None
+    picture = _open_whole(data, form, max_pixels)
+    _load(picture, data, header)
     try:
-        picture.load()
         upright = ImageOps.exif_transpose(picture)
     except BROKEN as error:
         raise BadImage("truncated", str(error)) from None
@@ -138,6 +143,8 @@ def _format(data: bytes) -> Still:
         raise BadImage("empty")
     form = still_format(data)
     if form is None:
+        if name := undecodable_format(data):
+            raise BadImage(f"{name} not supported", "save it as PNG or JPEG")
         raise BadImage("not an image", "a page of text or markup" if is_page(data) else "")
     return form
 
@@ -172,6 +179,7 @@ def _grey(data: bytes, form: Still, side: int, max_pixels: int) -> tuple[Pixels,
         picture = _open_whole(data, form, max_pixels)
         width, height = picture.size
         picture.draft("L", (side, side))
+        _load(picture, data, header)
         grey, orientation = _pixels(picture, "L"), _orientation(picture)
     if orientation >= 5:
         width, height = height, width
@@ -182,21 +190,36 @@ def _reduced_grey(data: bytes, header: JpegHeader, side: int) -> Pixels:
     """Decode a JPEG to grey at the smallest scale that keeps `side` pixels on the shorter side."""
     room = min(header.width, header.height) // side
     scale = next((scale for scale in _REDUCED_GREY if scale <= room), 1)
-    size = -(-header.width // scale), -(-header.height // scale)
-    grey = _decoded(data, _REDUCED_GREY[scale], size)
-    if grey[-1, -1] == _STARVED and _is_starved(data, header):
-        raise BadImage("truncated", "its bits end before its pixels do")
-    return grey
+    return _decoded(data, header, _REDUCED_GREY[scale], scale)
 
 
-def _decoded(data: bytes, flags: int, size: tuple[int, int]) -> Pixels:
+def _decoded(data: bytes, header: JpegHeader, flags: int, scale: int = 1) -> Pixels:
     try:
         found = cv2.imdecode(np.frombuffer(data, np.uint8), flags | cv2.IMREAD_IGNORE_ORIENTATION)
     except cv2.error:
         found = None
-    if found is None or found.shape[1::-1] != size:
+    if found is None or found.shape[:2] != (-(-header.height // scale), -(-header.width // scale)):
         raise BadImage("truncated", "its pixels cannot be decoded")
-    return np.asarray(found, np.uint8)
+    pixels = np.asarray(found, np.uint8)
+    _refuse_starved(data, header, pixels[-1, -1])
+    return pixels
+
+
+def _load(picture: Pillow.Image, data: bytes, header: JpegHeader | None) -> None:
+    """Decode `picture` in place. header: of a JPEG."""
+    try:
+        picture.load()
+    except BROKEN as error:
+        raise BadImage("truncated", str(error)) from None
+    if header:
+        _refuse_starved(data, header, np.asarray(picture.getpixel((picture.width - 1, picture.height - 1))))
+
+
+def _refuse_starved(data: bytes, header: JpegHeader, last: NDArray[np.generic]) -> None:
+    """Refuse a JPEG that ends early; `last` is its last pixel."""
+    # Decoders of CMYK invert the grey.
+    if bool(np.isin(last, (_STARVED, 255 - _STARVED)).all()) and _is_starved(data, header):
+        raise BadImage("truncated", "its bits end before its pixels do")
 
 
 def _is_starved(data: bytes, header: JpegHeader) -> bool:
@@ -233,9 +256,8 @@ def _open_whole(data: bytes, form: Still, max_pixels: int) -> Pillow.Image:
 
 
 def _pixels(picture: Pillow.Image, mode: str) -> Pixels:
-    """Decode to `mode` ("L" or "RGB"), transparency on white, 16 bits scaled to 8."""
+    """Convert to `mode` ("L" or "RGB"), transparency on white, 16 bits scaled to 8."""
     try:
-        picture.load()
         if picture.mode.startswith("I"):
             wide = np.asarray(picture)
             picture = Pillow.fromarray((np.clip(wide, 0, 65535) >> 8).astype(np.uint8))

@@ -20,8 +20,8 @@ Align: TypeAlias = Literal["left", "center", "right"]
 # Who stated a template's text boxes, the strongest last.
 BoxesFrom: TypeAlias = Literal["memes", "site", "import", "person"]
 _BOXES_FROM: Final = ("memes", "site", "import", "person")
-# Formats of moving pictures.
-Container: TypeAlias = Literal["gif", "webp", "mp4", "webm"]
+# Formats of which the first frame is stored.
+Container: TypeAlias = Literal["gif", "webp", "mp4", "webm", "avif", "tiff"]
 # In order of precedence, the strongest last.
 _STATES: Final = ("found", "known", "rejected")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -42,7 +42,7 @@ class Image(Record):
         format: ``jpeg``, ``png``, ``gif``, ``webp`` …, by the bytes.
         phash64, phash256: perceptual hashes in hex, compared by `hamming`.
         frames: number of frames of a moving picture that is stored as it is, by an import; None for one.
-        frame_of: the format of the moving picture whose first frame this is (a PNG); None for a still.
+        frame_of: the format of the moving picture, AVIF or TIFF whose first frame this is (a PNG); None for others.
     """
 
     key: Sha256

@@ -45,11 +45,14 @@ def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step,
 
 
 def replace_bars(reading: Reading) -> Keep[Reading]:
-    """Replace ``|`` by ``I``: engines confuse them, and captions have no bars."""
-    if not any("|" in word.text for word in reading.words):
+    """Replace ``|`` by ``I``: engines confuse them, and captions have no bars. Other scripts have no ``I`` either."""
+    text = "".join(word.text for word in reading.words)
+    if "|" not in text:
         return Keep(reading)
-    words = tuple(replace(word, text=word.text.replace("|", "I")) for word in reading.words)
-    return Keep(replace(reading, words=words))
+    letters = list(filter(str.isalpha, text))
+    letter = "I" if 2 * sum(map(str.isascii, letters)) >= len(letters) else ""
+    words = tuple(replace(word, text=word.text.replace("|", letter)) for word in reading.words)
+    return Keep(replace(reading, words=tuple(word for word in words if word.text)))
 
 
 def need_text(reading: Reading) -> Keep[Reading] | Drop:

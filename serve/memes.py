@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import closing
-from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -133,7 +132,7 @@ def _template_pictures(config: Config, wanted: set[str]) -> tuple[dict[str, PIL.
                 data = blobs.get(template.picture.key)
             except StoreError:  # a plain card suffices
                 continue
-            pictures[template_id] = PIL.Image.open(BytesIO(data)).convert("RGB")
+            pictures[template_id] = flatten(load_picture(data, max_pixels=config.crawl.max_image_pixels))
     return pictures, templates
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple
 
+from memeloom.catalog.formats import still_format
 from memeloom.dataset.formats.contract import Check, Compression
 from memeloom.dataset.formats.packed import BrokenStream, DamagedRecords, HashedFile, Unpacked
 from memeloom.dataset.schema import INTEGERS, DatasetRecord, Picture
@@ -19,8 +20,6 @@ from memeloom.dataset.schema import INTEGERS, DatasetRecord, Picture
 _BLOCK = tarfile.BLOCKSIZE
 _END = 2 * _BLOCK
 _MAX_MEMBER_BYTES = 64 * 2**20
-# Magic numbers: https://mimesniff.spec.whatwg.org/#image-type-pattern-matching-algorithm
-_KINDS = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG\r\n\x1a\n", ".png"), (b"GIF87a", ".gif"), (b"GIF89a", ".gif"))
 
 
 class _Tar(HashedFile):
@@ -70,10 +69,9 @@ class WebDatasetFile(_Tar):
 
 
 def picture_suffix(data: bytes) -> str:
-    """Return ``.jpg``, ``.png``, ``.gif``, ``.webp``, or ``.bin`` for anything else."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return ".webp"
-    return next((suffix for head, suffix in _KINDS if data.startswith(head)), ".bin")
+    """Return ``.jpg``, or a dot and the name of another format that `still_format` knows, or ``.bin``."""
+    form = still_format(data) or "bin"
+    return ".jpg" if form == "jpeg" else f".{form}"
 
 
 _IN_JSON = tuple(name for name in DatasetRecord._fields if name != "image")

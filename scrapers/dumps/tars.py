@@ -15,7 +15,8 @@ from typing import Any, Final, Self
 from memeloom.scrapers.dumps.files import Damage, read_chunks
 from memeloom.scrapers.dumps.json_stream import MAX_RECORD, DumpEntry, Problem
 
-PICTURE_ENDINGS: Final = ("jpg", "jpeg", "png", "gif", "webp", "bmp")
+# Some cannot be decoded; their reason then says so.
+PICTURE_ENDINGS: Final = ("jpg", "jpeg", "png", "gif", "webp", "bmp", "avif", "tif", "tiff", "heic", "heif", "jxl")
 # Long names and the like stand before a file, and `tarfile` reads them whole.
 _MOST_HEADER: Final = 64 * 1024
 _MOST_FILES: Final = 100

@@ -13,6 +13,7 @@ from PIL import Image, ImageChops
 
 from bench.ocr_drawn import drawn_memes, is_usable
 from bench.ocr_letters import Look, draw, fit, height
+from bench.ocr_scripts import script_of
 from memeloom.catalog.records import TemplateBox
 from memeloom.serve.drawing.fonts import FONT
 
@@ -89,3 +90,14 @@ def test_text_stays_in_its_box_and_fills_it() -> None:
     assert 100 <= top < bottom <= 300
     assert bottom - top >= height(fitted, look) - 4  # nothing is cut off
     assert fit("IMPOSSIBLYLONGWORD", FONT, look, (40, 200), (8, 200)) is None
+
+
+@pytest.mark.parametrize("language", ["hin", "rus"])
+def test_captions_in_other_scripts_are_drawn(data: Path, language: str) -> None:
+    script = script_of(language)
+    try:
+        memes = list(drawn_memes(data, "tune", 4, script))
+    except OSError as error:
+        pytest.skip(str(error))
+    said = {part for caption in script.captions for part in (" ".join(caption), *caption)}
+    assert {text.lower() for meme in memes for text in meme.texts if text} <= {text.lower() for text in said}

@@ -1,6 +1,9 @@
 """Moving memes: told by their bytes, whole or refused, and their first frame kept exactly."""
 
+import contextlib
 import io
+import resource
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,13 +18,13 @@ from PIL import Image as Pillow
 
 from memeloom.catalog import frames
 from memeloom.catalog.errors import BadImage
+from memeloom.catalog.foreign_frame import NO_DECODER, NO_FRAME
 from memeloom.catalog.formats import is_animated, is_whole
 from memeloom.catalog.frames import Received, first_frame, receive
 from memeloom.catalog.images import inspect_image
-from memeloom.catalog.video_frame import NO_FRAME
 
-Moving = Literal["gif", "webp", "mp4", "webm"]
-MOVING: tuple[Moving, ...] = ("gif", "webp", "mp4", "webm")
+Moving = Literal["gif", "webp", "avif", "tiff", "mp4", "webm"]
+MOVING: tuple[Moving, ...] = ("gif", "webp", "avif", "tiff", "mp4", "webm")
 LIMITS = {"max_bytes": 10**7, "max_pixels": 10**7}
 
 
@@ -48,7 +51,10 @@ def received(data: bytes, declared: str | None = None) -> Received:
 @pytest.fixture(scope="module")
 def moving(tmp_path_factory: pytest.TempPathFactory) -> dict[Moving, bytes]:
     """The same few frames in every container."""
-    found: dict[Moving, bytes] = {"gif": animated("gif"), "webp": animated("webp", lossless=True)}
+    found: dict[Moving, bytes] = {
+        "gif": animated("gif"), "webp": animated("webp", lossless=True), "avif": animated("avif"),
+        "tiff": animated("tiff", 1, compression="tiff_lzw"),
+    }  # fmt: skip
     videos: tuple[tuple[Moving, str], ...] = (("mp4", "mp4v"), ("webm", "VP80"))
     for form, codec in videos:
         path = tmp_path_factory.mktemp("videos") / f"video.{form}"
@@ -105,8 +111,9 @@ def test_a_still_keeps_its_own_bytes(form: str) -> None:
 def test_truncated_files_are_refused(form: Moving, moving: dict[Moving, bytes]) -> None:
     data = moving[form]
     assert is_whole(form, data)
-    assert not any(is_whole(form, data[:end]) for end in range(12, len(data), 7))
-    assert not is_whole(form, data[:-1])
+    if form != "tiff":  # its directory may come before its pixels
+        assert not any(is_whole(form, data[:end]) for end in range(12, len(data), 7))
+        assert not is_whole(form, data[:-1])
     with pytest.raises(BadImage, match=r"^truncated"):
         first_frame(data[: len(data) * 3 // 4], **LIMITS)
 
@@ -156,11 +163,52 @@ def test_the_video_process_gets_no_secrets_in_its_environment(
 ) -> None:
     monkeypatch.setenv("MEMELOOM_STORE__S3__SECRET_KEY", "open sesame")
     show = [sys.executable, "-I", "-c", "import os; print(dict(os.environ))"]
-    monkeypatch.setattr(frames, "reader_command", lambda _: show)
+    monkeypatch.setattr(frames, "reader_command", lambda *_: show)
     shown, _ = first_frame(moving["mp4"], **LIMITS)
     assert b"PATH" in shown
     assert b"MEMELOOM" not in shown
     assert b"open sesame" not in shown
+
+
+@pytest.mark.parametrize("form", ["avif", "tiff"])
+def test_a_still_of_a_large_decoder_is_stored_as_a_png(form: str) -> None:
+    for mode in ("RGB", "RGBA", "L", "CMYK"):
+        if (form, mode) == ("avif", "CMYK"):
+            continue
+        picture, stream, exif = Pillow.fromarray(drawn(0)).convert(mode), io.BytesIO(), Pillow.Exif()
+        exif[0x0112] = 6
+        picture.save(stream, form, exif=exif)
+        kept = received(stream.getvalue(), f"image/{form}")
+        assert (kept.image.format, kept.image.frame_of, kept.misdeclared) == ("png", form, False)
+        shown = np.asarray(Pillow.open(io.BytesIO(kept.data)).convert("RGB"), int)
+        turned = picture.convert("RGB").transpose(Pillow.Transpose.ROTATE_270)
+        assert np.abs(shown - np.asarray(turned, int)).mean() < 5
+
+
+@pytest.mark.parametrize("form", ["avif", "tiff"])
+def test_a_pillow_without_the_decoder_is_named(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.BytesIO()
+    Pillow.fromarray(drawn(0)).save(stream, form)
+    monkeypatch.setattr(frames, "reader_command", lambda *_: [sys.executable, "-c", f"raise SystemExit({NO_DECODER})"])
+    with pytest.raises(BadImage, match=f"^{form.upper()} not supported"):
+        received(stream.getvalue())
+
+
+def test_heic_is_named() -> None:
+    with pytest.raises(BadImage, match=r"^HEIC not supported"):
+        received(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "image/jpeg")
+
+
+def test_an_avif_that_decodes_to_more_than_it_states_ends_in_its_own_process() -> None:
+    stream = io.BytesIO()
+    Pillow.new("L", (4000, 3000)).save(stream, "AVIF", speed=10)
+    data = stream.getvalue()
+    at = data.index(b"ispe") + 8
+    lying = data[:at] + struct.pack(">II", 40, 30) + data[at + 8 :]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with contextlib.suppress(BadImage):
+        assert (received(lying).image.width, received(lying).image.height) == (40, 30)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 * 1024
 
 
 def test_playlists_are_refused(tmp_path: Path) -> None:
@@ -180,7 +228,7 @@ def test_the_video_process_opens_only_mp4_and_webm(moving: dict[Moving, bytes], 
     for data, code in ((path.read_bytes(), NO_FRAME), (moving["webm"], 0)):
         path.write_bytes(data)
         with path.open("rb") as stream:
-            done = subprocess.run(frames.reader_command(10**7), stdin=stream, capture_output=True, check=False)
+            done = subprocess.run(frames.reader_command("webm", 10**7), stdin=stream, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (code, b"")
 
 

@@ -4,6 +4,7 @@ import hashlib
 import io
 import struct
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from PIL import ImageDraw, ImageFont
 
 from memeloom.catalog.errors import BadImage
 from memeloom.catalog.formats import JpegHeader
-from memeloom.catalog.images import decode_image, inspect_image
+from memeloom.catalog.images import decode_grey, decode_image, inspect_image, load_picture
 from memeloom.catalog.records import Image, hamming
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
@@ -86,7 +87,7 @@ class TestRefused:
         "data",
         [b"x", b"<html><body>404</body></html>", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a",
          b"RIFF\x04\0\0\0WEBP", b"\x00" * 5000, b"%PDF-1.7", b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-         png(0, 10), b"BM" + b"\xff" * 60, b"II*\0\x08\0\0\0" + b"\0" * 60, b"P6 1 1 255 abc"],
+         png(0, 10), b"BM" + b"\xff" * 60, b"P6 1 1 255 abc"],
         ids=lambda data: repr(data[:12]),
     )  # fmt: skip
     def test_other_bytes_than_pictures(self, data: bytes) -> None:
@@ -132,18 +133,32 @@ class TestRefused:
         assert inspected(data).width == 320
         assert refused(data[: len(data) // 2]) == "truncated"
 
-    @pytest.mark.parametrize("mode", ["L", "RGB"])
-    def test_a_jpeg_that_was_cut_and_closed_again(self, mode: str) -> None:
+    @pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+    def test_every_decoder_refuses_a_jpeg_without_its_end(self, mode: str) -> None:
         whole = encoded(photo(800, 600).convert(mode), "JPEG")
-        for part in (0.3, 0.7, 0.95):
-            with pytest.raises(BadImage, match="its bits end before its pixels do"):
-                inspected(whole[: int(len(whole) * part)] + b"\xff\xd9")
+        cut = [whole[: int(len(whole) * part)] + b"\xff\xd9" for part in (0.3, 0.7, 0.95)]
+        for decode in (inspected, decode_image, partial(decode_grey, side=64), partial(load_picture, max_pixels=10**6)):
+            for data in (whole[:-2], whole[:-1], whole[:-2] + bytes(100), whole[:-2] + b"<html>"):
+                with pytest.raises(BadImage, match="truncated: no end marker"):
+                    decode(data)
+            for data in cut:
+                with pytest.raises(BadImage, match="truncated: its bits end before its pixels do"):
+                    decode(data)
 
     def test_a_jpeg_that_is_grey_in_its_last_corner_is_whole(self) -> None:
         picture = photo(320, 240)
         picture.paste((128, 128, 128), (160, 120, 320, 240))
         assert inspected(encoded(picture, "JPEG", quality=95)).width == 320
         assert inspected(encoded(Pillow.new("L", (640, 480), 128), "JPEG")).width == 640
+
+    @pytest.mark.parametrize(
+        ("data", "name"),
+        [(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"), (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", "HEIC"),
+         (encoded(photo(), "AVIF"), "AVIF"), (encoded(photo(), "TIFF"), "TIFF"),
+         (b"\xff\x0a\xfa\x1f", "JPEG XL"), (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL")],
+    )  # fmt: skip
+    def test_a_format_without_a_decoder_is_named(self, data: bytes, name: str) -> None:
+        assert refused(data) == f"{name} not supported"
 
     def test_a_progressive_jpeg_with_too_many_scans(self) -> None:
         data = encoded(photo(), "JPEG", progressive=True)

@@ -46,6 +46,7 @@ def test_readings_without_letters_are_dropped(lines: tuple[str, ...]) -> None:
 
 def test_bars_become_the_letter_i() -> None:
     assert texts(replace_bars(reading("| AM | TH|NK"))) == ["I", "AM", "I", "THINK"]
+    assert texts(replace_bars(reading("я | ду|маю"))) == ["я", "думаю"], "Cyrillic has no such letter"
 
 
 def test_low_confidence_words_are_removed() -> None:

@@ -19,11 +19,13 @@ from memeloom.ocr.engines.contract import EngineMissing, ReadFailed, Word
 from memeloom.ocr.engines.registry import check_engine, open_engine
 from memeloom.ocr.engines.tesseract import Tesseract
 from memeloom.ocr.engines.tesseract_page import PageReader
+from memeloom.ocr.read import read_picture
 from tests.ocr.memes import bgr, draw_meme, encoded
 
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 TOP, BOTTOM = "WHEN THE BUILD IS GREEN", "BUT NOBODY RAN THE TESTS"
-HINDI = "दुनिया गोल है"
+# Text and, in fontconfig's names, the language that a font must cover.
+SCRIPTS = {"hin": ("दुनिया गोल है", "hi"), "rus": ("Земля круглая", "ru")}
 
 
 def page(text: str) -> Pixels:
@@ -100,23 +102,30 @@ def with_spec(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.parametrize("language", SCRIPTS)
 @pytest.mark.parametrize("way", ["program", "in process"])
-def test_devanagari_is_read(way: str) -> None:
+def test_other_scripts_are_read(way: str, language: str, settings: Ocr) -> None:
     try:
-        tesseract_page.check_program("hin")
+        tesseract_page.check_program(language)
     except EngineMissing:
-        pytest.skip("Tesseract's language pack hin is not installed")
+        pytest.skip(f"Tesseract's language pack {language} is not installed")
+    text, covered = SCRIPTS[language]
     listing = shutil.which("fc-list") and subprocess.run(
-        ["fc-list", ":lang=hi", "--format", "%{file}\n"], capture_output=True, text=True, check=True, timeout=60
+        ["fc-list", f":lang={covered}:style=Bold", "--format", "%{file}\n"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
-    fonts = listing.stdout.splitlines() if listing else []
+    fonts = sorted(listing.stdout.splitlines()) if listing else []
     if not fonts or not features.check("raqm"):
-        pytest.skip("no Devanagari font, or a Pillow that cannot shape it")
+        pytest.skip("no font for it, or a Pillow that cannot shape it")
     picture = Pillow.new("RGB", (900, 240), (60, 90, 60))
     font = ImageFont.truetype(fonts[0], 90)
-    ImageDraw.Draw(picture).text((60, 50), HINDI, "white", font, stroke_width=4, stroke_fill="black")
-    reader = in_process("hin") if way == "in process" else tesseract_page.TesseractProgram("hin")
-    assert texts(Tesseract("hin", 60, reader).read(bgr(picture))) == HINDI.split()
+    ImageDraw.Draw(picture).text((60, 50), text, "white", font, stroke_width=4, stroke_fill="black")
+    reader = in_process(language) if way == "in process" else tesseract_page.TesseractProgram(language)
+    read = read_picture(bgr(picture), Tesseract(language, 60, reader), settings).ocr
+    assert (read.text, read.dropped) == (text, None)
 
 
 def test_inks_of_every_kind_are_read() -> None:

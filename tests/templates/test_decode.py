@@ -66,7 +66,13 @@ def test_unusual_jpegs_are_decoded_upright_and_in_colour(picture: Pillow.Image, 
 
 def test_truncated_pictures_are_refused(picture: Pillow.Image) -> None:
     whole = saved(picture, "JPEG", quality=90)
-    for data in (whole[: len(whole) // 2], whole[: len(whole) // 2] + b"\xff\xd9", saved(picture, "PNG")[:-500]):
+    for data in (
+        whole[:-2],
+        whole[:-2] + bytes(99),
+        whole[: len(whole) // 2],
+        whole[: len(whole) // 2] + b"\xff\xd9",
+        saved(picture, "PNG")[:-500],
+    ):
         with pytest.raises(BadImage, match="truncated"):
             small(data)
 

@@ -15,7 +15,7 @@ from memeloom.scrapers.sources.posts import UNREADABLE, PostedPicture, Skip, cou
 SITE = "reddit"
 BASE = "https://www.reddit.com"
 
-_PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
+_PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".avif")
 _VIDEO_ENDINGS = (".gifv", ".mp4", ".webm")
 _VIDEO_HOSTS = frozenset({"v.redd.it", "youtube.com", "www.youtube.com", "youtu.be", "gfycat.com", "redgifs.com"})
 # Imgur's `<key>.gifv` is a page; the file is a silent video.
