@@ -51,7 +51,7 @@ class Posted(NamedTuple):
 
 
 class Reaction(NamedTuple):
-    """What somebody thinks of a post.
+    """What a person thinks of a post.
 
     person: name of the account there. kind: what they did. at: when; None if the network does not say.
     """

@@ -18,8 +18,8 @@ from memeloom.catalog.records import Image, Meme, Ocr, TemplateRef
 from memeloom.catalog.sqlite import SqliteDocuments
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Store
-from tests.engine.partition_functions import wait_until
 from tests.services import workers
+from tests.waiting import wait_until
 
 WHEN = datetime(2026, 11, 20, tzinfo=UTC)
 STAGES = ("ocr", "templates", "fetch")

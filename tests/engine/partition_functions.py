@@ -11,17 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from memeloom.configs.schema import Engine
+from tests.waiting import wait_until
 
 
 def local(workers: int | None) -> Engine:
     return Engine(kind="local", workers=workers, ray_address="auto")
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.01)
 
 
 def is_running(pid: int) -> bool:

@@ -30,8 +30,8 @@ from tests.engine.partition_functions import (
     square,
     thread_limits,
     wait_for_each_other,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, None])

@@ -2,8 +2,7 @@
 
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -35,14 +34,6 @@ def browsers_in(folder: Path) -> list[int]:
 def named(name: str, folder: Path) -> list[int]:
     """Processes of a program among `browsers_in`."""
     return [number for number in browsers_in(folder) if _name(number).startswith(name)]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Return once `condition` holds; fails if that takes longer."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def _name(number: int) -> str:

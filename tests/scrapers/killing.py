@@ -231,14 +231,6 @@ def settings_of(overrides: Sequence[str]) -> Config:
     return load_config(overrides=list(overrides), environment={})
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Return when `condition` holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-
-
 def _group_is_gone(group: int) -> bool:
     try:
         os.killpg(group, 0)

@@ -27,8 +27,9 @@ from memeloom.scrapers.guard import AddressRefused
 from memeloom.scrapers.in_thread import reactor_loop
 from memeloom.scrapers.sources.images.bing import ENGINE
 from memeloom.scrapers.sources.images.settings import ImageSearch
-from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
+from tests.scrapers.chromium import browsers_in, named, short_folder
 from tests.services.website import Answer, Asked, Website, serving
+from tests.waiting import wait_until
 
 T = TypeVar("T")
 Show = Callable[..., list[Page]]

@@ -22,8 +22,9 @@ from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import BrowserFailed, CrawlFailed
 from memeloom.scrapers.sources.images.spider import template_names
-from tests.scrapers.chromium import browsers_in, named, short_folder, wait_until
+from tests.scrapers.chromium import browsers_in, named, short_folder
 from tests.services.website import Answer, Asked, Website
+from tests.waiting import wait_until
 
 Searching: TypeAlias = Callable[..., Config]
 

@@ -30,11 +30,11 @@ from tests.scrapers.killing import (
     everything,
     settings_of,
     stores,
-    wait_until,
 )
 from tests.scrapers.served import compare
 from tests.services.ceph import Gateway
 from tests.services.redis import RedisServer
+from tests.waiting import wait_until
 
 Start = Callable[..., Crawler]
 # Deadline in seconds of a crawl that is not killed, on a busy machine.

@@ -21,8 +21,9 @@ from memeloom.scrapers.frontier.contract import frontier_of
 from memeloom.scrapers.frontier.dead_letters import ALL, DeadFilter
 from memeloom.scrapers.missing import scan
 from memeloom.scrapers.missing.fetch import fetch, fetching
-from tests.scrapers.killing import MILD_FAULTS, Crawler, settings_of, stores, wait_until
+from tests.scrapers.killing import MILD_FAULTS, Crawler, settings_of, stores
 from tests.services.website import Website
+from tests.waiting import wait_until
 
 WHEN = datetime(2026, 11, 20, tzinfo=UTC)
 
