@@ -153,7 +153,7 @@ def _load(path: Path) -> Any:
     options = onnxruntime.SessionOptions()
     # Two threads on one line are slower than one, and each worker has its own core.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    # A remembered memory plan for every width of a line would take 50 MB and save no time.
+    # A remembered memory plan for every width of a line would take memory and save no time.
     options.enable_mem_pattern = False
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
