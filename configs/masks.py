@@ -94,15 +94,14 @@ class Redactor:
                 found |= _secrets_of_address(value)
             elif _SECRET_NAME.search(name) and len(value) >= _LEAST_OTHER:
                 found[value] = MASK
-        self._masks = found
-        longest_first = sorted(found, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if found else None
+        # Longest first: a shorter one may overlap with the beginning of a longer one, of which the rest would be shown.
+        self._masks = sorted(found.items(), key=lambda item: len(item[0]), reverse=True)
 
     def __call__(self, text: str) -> str:
         """Return `text` with its secrets masked."""
-        if self._pattern is None:
-            return text
-        return self._pattern.sub(lambda found: self._masks[found[0]], text)
+        for secret, mask in self._masks:
+            text = text.replace(secret, mask)
+        return text
 
 
 def _secrets_of_settings(config: BaseModel) -> dict[str, str]:

@@ -75,6 +75,7 @@ _QUOTES = [str, lambda text: quote(text, safe=""), quote_plus]
 @given(st.sampled_from(_ADDRESSES), st.sampled_from(_QUOTES), _SECRETS, _SECRETS, _SECRETS)
 @example("redis://:{secret}@h1:6379/0", str, "xyz,123", "z", "z")
 @example("mongodb+srv://{secret}@h1/db", str, "xxx/1,h:2", "z", "z")
+@example("{user}:{secret}@h1:6379", str, "xxxxxxx", " xxxxx", "z")
 def test_no_part_of_a_secret_is_shown(address, quoted, user, secret, other) -> None:  # type: ignore[no-untyped-def]
     values = {"user": user, "secret": secret, "other": other}
     # A comma before a scheme separates two addresses, for their readers too.
