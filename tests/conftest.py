@@ -78,6 +78,15 @@ def store_config(tmp_path: Path) -> Store:
 
 
 @pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Path:
+    """A folder that all workers of this test run share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"run-{testrun_uid}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def _run(request: pytest.FixtureRequest, testrun_uid: str) -> tuple[str, int]:
     """Id of this test run, and of its controlling process: xdist's controller, or this one."""
     is_worker = "PYTEST_XDIST_WORKER" in os.environ

@@ -29,8 +29,8 @@ _PIXEL_THRESHOLD, _LINE_THRESHOLD, _GROWTH = 0.3, 0.5, 1.6
 _MIN_EDGE = 3.0
 _MAX_LINES = 300
 
-# A line goes on where the map stays above this, with gaps of at most so many heights of the patch. It is cut if that
-# adds a height.
+# A line continues while the map stays above `_FAINT`, with gaps of at most `_FAINT_GAP` heights of the patch. It is cut
+# if that adds `_CUT` heights.
 _FAINT, _FAINT_GAP, _CUT = 0.03, 1.5, 1.0
 # The rows searched again: heights above and below, and how much larger.
 _ROOM, _CLOSER = 1.0, 1.6

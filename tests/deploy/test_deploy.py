@@ -40,6 +40,10 @@ def test_the_dockerfile_names_extras_stages_and_files_that_exist(rehearse: Modul
     steps = list(rehearse.instructions(DEPLOY / "Dockerfile"))
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {name for _, rest in steps for name in re.findall(r"--extra (\S+)", rest)} <= set(extras)
+    installing = [rest for step, rest in steps if step == "RUN" and "--extra mongo" in rest]
+    assert len(installing) == 4
+    # `metrics.port` of memeloom.yaml is that of every stage; the server has its own.
+    assert all("--extra metrics" in rest or "--extra serve" in rest for rest in installing)
     stages = [rest.partition(" AS ")[2] for step, rest in steps if step == "FROM"]
     assert {"crawl", "ocr", "train", "serve"} <= set(stages)
     assert {name for _, rest in steps for name in re.findall(r"--from=(\S+)", rest)} <= set(stages)

@@ -45,10 +45,9 @@ def training(folder: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def model_folder(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Path:
+def model_folder(run_folder: Path) -> Path:
     """A `causal` model of a toy language, trained once for all workers of the run; never change it."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"served-{testrun_uid}"
+    folder = run_folder / "served"
     folder.mkdir(exist_ok=True)
     with exclusive(folder / "training", "another worker trains", wait_seconds=300):
         if not (folder / "model" / "model.json").exists():

@@ -1,6 +1,5 @@
 """Small datasets in the shape that dataset/ gives them, settings for short trainings, and trained models to share."""
 
-import os
 import random
 import shutil
 from collections import Counter
@@ -237,18 +236,14 @@ def script_steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], f
 
 
 @pytest.fixture(scope="session")
-def train_once(
-    tmp_path_factory: pytest.TempPathFactory, testrun_uid: str, toy: Callable[..., Config], plain_tensorflow: Any
-) -> Callable[..., Config]:
+def train_once(run_folder: Path, toy: Callable[..., Config], plain_tensorflow: Any) -> Callable[..., Config]:
     """A function that trains a toy model once for all workers of the run: (changes of the train section)."""
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"trained-{testrun_uid}"
 
     def train(**changes: Any) -> Config:
         from memeloom.train.fit import train_model
 
-        folder = shared / changes["model"]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = run_folder / changes["model"]
+        folder.mkdir(exist_ok=True)
         with exclusive(folder / "training", "another worker trains", wait_seconds=280):
             config = toy(folder, **changes)
             if not (folder / "trained").exists():
