@@ -23,9 +23,9 @@ B = TypeVar("B", Word, OcrBox)
 
 # Mean confidence over letters. Of 120 upright memes none was read with less than 94, turned the wrong way none with
 # more than 94 and most with about 65.
-SURE: Final = 90.0
-# Known words or not. Without them, as in other languages, engines are less sure of what is upright.
-_SURE_ALONE: Final = 75.0
+_SURE: Final = 90.0
+# Below, a reading is doubtful even if its words are known. Upright memes that mix Hindi and English are read with 88.
+_DOUBTFUL: Final = 75.0
 # A position that is read better by this much, and in which twice as many letters are in known words, is the right one.
 _BETTER: Final = 5.0
 _KNOWN: Final = 2.0
@@ -74,14 +74,14 @@ def read_upright(
         found = engine.read(_TURNS[turn](picture))
         if _reads_better(found, best, model, lying):
             best, turned = found, turn
-        if turned and confidence(best) >= SURE:
+        if turned and _confidence(best) >= _SURE:
             break
     return best, turned
 
 
 def is_nonsense(words: Sequence[Word], model: WordModel) -> bool:
     """Return whether these words were read without confidence, and most of them are none."""
-    return len(_text(words)) >= _LETTERS and confidence(words) < SURE and _has_few_words(words, model)
+    return len(_text(words)) >= _LETTERS and _confidence(words) < _DOUBTFUL and _has_few_words(words, model)
 
 
 def turn_back(box: B, turn: Turn | None) -> B:
@@ -94,16 +94,16 @@ def turn_back(box: B, turn: Turn | None) -> B:
     return box.model_copy(update={"x": x, "y": y, "width": width, "height": height})
 
 
-def confidence(words: Sequence[Word]) -> float:
+def _confidence(words: Sequence[Word]) -> float:
     """Return the mean confidence over all characters, 0-100; 0 without any."""
     characters = sum(len(word.text) for word in words)
     return sum(len(word.text) * word.confidence for word in words) / characters if characters else 0.0
 
 
 def _is_unsure(words: Sequence[Word], model: WordModel | None) -> bool:
-    if confidence(words) < _SURE_ALONE:
+    if _confidence(words) < _DOUBTFUL:
         return True
-    return model is not None and confidence(words) < SURE and _has_few_words(words, model)
+    return model is not None and _confidence(words) < _SURE and _has_few_words(words, model)
 
 
 def _has_few_words(words: Sequence[Word], model: WordModel) -> bool:
@@ -112,9 +112,9 @@ def _has_few_words(words: Sequence[Word], model: WordModel) -> bool:
 
 def _reads_better(found: Sequence[Word], best: Sequence[Word], model: WordModel | None, lying: bool) -> bool:
     # The lines of a picture on its side may have been read already, only in the wrong order.
-    if lying and confidence(found) >= SURE and len(_text(found)) >= len(_text(best)) / _KNOWN:
+    if lying and _confidence(found) >= _SURE and len(_text(found)) >= len(_text(best)) / _KNOWN:
         return True
-    if confidence(found) < confidence(best) + _BETTER:
+    if _confidence(found) < _confidence(best) + _BETTER:
         return False
     return model is None or _known(found, model) >= max(_KNOWN * _known(best, model), _LETTERS)
 
