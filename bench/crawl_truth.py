@@ -4,10 +4,10 @@
 
 - plain: all memes of Imgflip, then a second crawl, which must change nothing and request no picture of a template.
 - hostile: every ninth picture redirects to `javascript:`, `mailto:` or a malformed address, listings link such
-  addresses as pictures, and a tenth of the pages come as image/jpeg once. `--retry-failed` must find what is missing.
+  addresses as pictures, and a tenth of the pages come as image/jpeg once. a retry must find what is missing.
   Where a page states the caption (Imgflip, Mastodon), a meme is kept without its picture; Reddit's is not. So are the
   memes that the hostile links add to Imgflip's listings, unless a meme's own page is read, which does not exist.
-- faults that heal: every fifth address answers 503 once, nothing is retried; then `--retry-failed`.
+- faults that heal: every fifth address answers 503 once, nothing is retried; then a retry.
 - robots.txt: that of Reddit's image host answers 503, so nothing is requested there; then it heals.
 - noai: half of Imgflip's pictures are tagged; these must not be kept.
 - two processes: on one frontier, at 20 requests a second to each host for both together.
@@ -36,9 +36,9 @@ from memeloom.demo.faults import Rule
 from memeloom.demo.faults_hostile import HOSTILE_ADDRESSES
 from memeloom.demo.internet import Internet
 from memeloom.demo.truth import ServedMeme
-from memeloom.scrapers.crawl import crawl, failed_requests
+from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.dead_letters import ALL
+from memeloom.scrapers.frontier.dead_letters import ALL, failed_requests
 from tests.scrapers.killing import Crawler
 from tests.scrapers.served import Comparison, Served, ServedTemplate, as_served, compare
 

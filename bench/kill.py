@@ -4,7 +4,7 @@ Each crawl runs on the miniature internet with GIFs, galleries and templates, an
 redirects and links, pages as image/jpeg, and half of Imgflip's pictures tagged noai. `sqlite`: two processes, frontier
 and catalog in SQLite, pictures in a folder. `redis`: three processes on Redis, MongoDB and S3, each server killed and
 restarted once. The processes share a budget of 250 requests a second to each host. After the crawl the faults end and
-`--retry-failed` fetches what had failed.
+a retry fetches what had failed.
 
 Lost, doubled, foreign, wrong and left requests must be 0; pictures fetched twice are the cost of a kill.
 """
@@ -22,9 +22,9 @@ from rich.table import Table
 
 from bench.crawl_truth import HOSTILE, NO_AI, reachable, untagged
 from memeloom.demo.internet import Internet
-from memeloom.scrapers.crawl import crawl, failed_requests
+from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.dead_letters import ALL
+from memeloom.scrapers.frontier.dead_letters import ALL, failed_requests
 from tests.scrapers.killing import MILD_FAULTS, Crawler, Disturbance, crawl_with_kills, everything, settings_of
 from tests.scrapers.served import Comparison, Served, compare
 from tests.services.ceph import Cluster, Gateway, make_bucket
@@ -98,7 +98,7 @@ def _cells(done: Disturbance, stored: Comparison, failures: int) -> dict[str, st
         "wrong or missing bytes": str(len(stored.bad_blobs)),
         "pictures of no meme": str(len(stored.stray_blobs)),
         "requests set aside at first": str(failures),
-        "left after --retry-failed": str(sum(stored.unfinished.values())),
+        "left after a retry": str(sum(stored.unfinished.values())),
         "pictures fetched": str(stored.fetched),
         "of these again": f"{stored.refetched} ({stored.refetched / max(1, stored.fetched):.1%})",
         "kills": kills,

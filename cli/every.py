@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 # Options with which a command does something else than its work.
-_OTHERS = ("failed", "drop_failed", "inspect", "fresh", "again")
+_OTHERS = ("inspect", "fresh", "again")
 
 
 def seconds_of(text: str) -> int | None:

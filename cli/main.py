@@ -31,6 +31,7 @@ _COMMANDS = {
     "mcp": ("memeloom.cli.serve:mcp", "Serve memes as tools for assistants (MCP)."),
     "feedback": ("memeloom.cli.feedback:feedback", "Export what people like for training; compare models on the feed."),
     "export-model": ("memeloom.cli.model:export_model", "Write a trained model as SavedModel, ONNX or .keras."),
+    "failed": ("memeloom.cli.failed:failed", "List, retry or drop what failed in any stage."),
     "stats": ("memeloom.cli.catalog:stats", "Show what the catalog holds."),
     "export": ("memeloom.cli.catalog:export", "Write the catalog's memes as JSON lines."),
     "backup": ("memeloom.cli.backup:backup", "Copy the catalog into a folder, while it is in use."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import click
 from memeloom.cli.context import CommandContext, check_blobs
 from memeloom.cli.every import repeatable
 from memeloom.cli.options import Command
-from memeloom.cli.terminal import add_row, console, echo_row, new_table
+from memeloom.cli.terminal import add_row, console, new_table
 from memeloom.report.format import escape_controls
 
 if TYPE_CHECKING:  # loaded by the command only when it reads
@@ -29,21 +28,17 @@ _FORMATS = (".html", ".png")
     type=click.Path(dir_okay=False, path_type=Path),
     help="File that --inspect draws, .html or .png (default: a page in the folder of runs).",
 )
-@click.option("--retry-failed", is_flag=True, help="Retry the memes that failed, too.")
-@click.option("--failed", is_flag=True, help="List the memes that failed, with reasons; read nothing.")
 @click.pass_obj
 @repeatable
-def ocr(context: CommandContext, inspect: str | None, out: Path | None, retry_failed: bool, failed: bool) -> None:
+def ocr(context: CommandContext, inspect: str | None, out: Path | None) -> None:
     """Read the captions that are only in the picture.
 
     Memes with an image and no caption are leased in batches by worker processes, and the text is written to the
-    catalog. A run that was stopped continues where it ended.
+    catalog. A run that was stopped continues where it ended. `memeloom failed retry` retries memes that failed.
 
     --inspect writes nothing to the catalog: it draws the picture with its words and text boxes, coloured by
     confidence, beside their texts; removed words are struck out, each with its reason.
     """
-    if (inspect is not None) + retry_failed + failed > 1:
-        raise click.UsageError("--inspect, --retry-failed and --failed exclude each other")
     if out is not None and inspect is None:
         raise click.UsageError("--out goes with --inspect")
     if out is not None and out.suffix.lower() not in _FORMATS:
@@ -59,14 +54,10 @@ def ocr(context: CommandContext, inspect: str | None, out: Path | None, retry_fa
         write_inspection(path, look)
         _show(look, path)
         return
-    from memeloom.ocr.stage import failed_memes, read_memes
+    from memeloom.ocr.stage import read_memes
 
-    if failed:
-        for meme_id, reason in failed_memes(config):
-            echo_row(meme_id, reason)
-        return
     check_blobs(config)
-    context.run("ocr", config, partial(read_memes, retry_failed=retry_failed))
+    context.run("ocr", config, read_memes)
 
 
 def _show(look: Inspection, path: Path) -> None:

@@ -44,13 +44,11 @@ _LABELS = {
 }
 # What can be done about a count.
 _HINTS = {
-    "requests left": "`memeloom {command}` continues with the requests that are left.",
-    "requests set aside": "`memeloom {command} --failed` lists the failed requests, `--retry-failed` retries them.",
-    "failed": "`memeloom {command} --failed` lists the memes that failed, `--retry-failed` retries them.",
+    "requests left": "`memeloom {stage}` continues with the requests that are left.",
+    "requests set aside": "`memeloom failed` lists the failed requests, `memeloom failed retry` retries them.",
+    "failed": "`memeloom failed --stage {stage}` lists the memes that failed, `memeloom failed retry` retries them.",
     "templates found": "`memeloom templates list --state found` lists them; name, merge or reject them.",
 }
-# Where a stage is one of several things that a command does.
-_COMMANDS = {"templates": "templates run"}
 
 
 def show_summary(summary: Summary, record: Path | None) -> None:
@@ -74,7 +72,7 @@ def show_summary(summary: Summary, record: Path | None) -> None:
         click.echo(f"{summary.stage}: there was nothing to do")
     for name, hint in _HINTS.items():
         if summary.counts.get(name):
-            click.echo(hint.format(command=_COMMANDS.get(summary.stage, summary.stage)))
+            click.echo(hint.format(stage=summary.stage))
     for name, place in {**summary.outputs, **({"run record": str(record)} if record else {})}.items():
         # A problem list has several lines.
         click.echo("\n".join(map(escape_controls, f"{name}: {place}".splitlines())))

@@ -12,7 +12,7 @@ import click
 from memeloom.cli.context import CommandContext, check_blobs
 from memeloom.cli.every import repeatable
 from memeloom.cli.options import Group
-from memeloom.cli.terminal import add_row, console, echo_json, echo_row, facts_table, new_table
+from memeloom.cli.terminal import add_row, console, echo_json, facts_table, new_table
 from memeloom.configs.extras import require
 from memeloom.report.format import escape_controls, number
 
@@ -40,31 +40,24 @@ def templates(ctx: click.Context) -> None:
 
 @templates.command(settings=("engine.kind", "engine.workers", "templates.inpaint"), extras=("templates",))
 @click.option("--again", is_flag=True, help="Match memes on no known template again; make all pictures again.")
-@click.option("--retry-failed", is_flag=True, help="Retry the memes that failed, too.")
-@click.option("--failed", is_flag=True, help="List the memes that failed, with reasons; match nothing.")
 @click.pass_obj
 @repeatable
-def run(context: CommandContext, again: bool = False, retry_failed: bool = False, failed: bool = False) -> None:
+def run(context: CommandContext, again: bool = False) -> None:
     """Match memes with templates, and find new templates among the rest.
 
     Memes with an image whose page names no template are leased in batches and compared with the pictures of the
     templates in the catalog. Memes on no known template are compared with each other: what enough of them share
     becomes a new template, with picture and text boxes. A run that was stopped continues where it ended.
+    `memeloom failed retry` retries memes that failed.
     """
-    if failed and (again or retry_failed):
-        raise click.UsageError("--failed goes with neither --again nor --retry-failed")
     config = context.config()
     from memeloom.templates.inpaint_stage import inpaint_memes
-    from memeloom.templates.stage import failed_memes, match_memes
+    from memeloom.templates.stage import match_memes
 
-    if failed:
-        for meme_id, reason in failed_memes(config):
-            echo_row(meme_id, reason)
-        return
     check_blobs(config)
-    context.run("templates", config, partial(match_memes, retry_failed=retry_failed, again=again))
+    context.run("templates", config, partial(match_memes, again=again))
     if config.templates.inpaint:
-        context.run("inpaint", config, partial(inpaint_memes, retry_failed=retry_failed, again=again))
+        context.run("inpaint", config, partial(inpaint_memes, again=again))
 
 
 @templates.command("list")

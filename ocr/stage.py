@@ -36,7 +36,6 @@ def read_memes(
     config: Config,
     progress: Progress = SILENT,
     *,
-    retry_failed: bool = False,
     open_engine: OpenEngine = registry.open_engine,
 ) -> Summary:
     """Read every meme that has a picture, no caption, and no earlier reading.
@@ -45,7 +44,7 @@ def read_memes(
     hangs its worker costs the meme one attempt. Acknowledged work survives a kill; leases expire after
     `ocr.lease_seconds`.
 
-    retry_failed: read failed memes again. open_engine: loads the engine in each worker.
+    open_engine: loads the engine in each worker.
     The summary's ``held`` counts memes leased by another run, or by a dead one.
 
     Raises:
@@ -59,8 +58,6 @@ def read_memes(
         run: LeasedRun[Picture, Ocr] = LeasedRun(STAGE, job, documents, config.ocr, progress)
         try:
             with reporting(config, job.record) as report:
-                if retry_failed:
-                    documents.retry(STAGE)
                 documents.enqueue(STAGE, Where(image=True, caption=False, read=False))
                 held = _read_all(config, documents, run, open_engine)
                 job.record.outcomes += Counter({"failed/abandoned": run.tally["failed/abandoned"]})
@@ -69,12 +66,6 @@ def read_memes(
             raise
     outputs = {"report": str(report)} if report.exists() else {}
     return replace(_summary(run.tally, time.monotonic() - start, held), outputs=outputs)
-
-
-def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield id and reason of each meme that failed for good, in order of id. Raises StoreError."""
-    with closing(open_documents(config.store)) as documents:
-        yield from documents.failed(STAGE)
 
 
 def word_model(documents: DocumentStore, language: str) -> WordModel | None:

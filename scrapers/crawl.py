@@ -1,7 +1,6 @@
 """`crawl`: all configured sources into the catalog, in this process or in one of its own."""
 
 import ssl
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from urllib.request import getproxies
@@ -14,8 +13,8 @@ from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Crawl
 from memeloom.configs.sources import known_sources
 from memeloom.scrapers.addresses import allowed
-from memeloom.scrapers.frontier.contract import DeadRequest, frontier_of
-from memeloom.scrapers.frontier.dead_letters import ALL, DeadCounts, DeadFilter, count_dead, dead_letters, drop_dead
+from memeloom.scrapers.frontier.contract import frontier_of
+from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.supervise import run_spiders
 
 
@@ -59,28 +58,6 @@ def crawl(
             else:
                 frontier.dead(1)  # fails if the server is unreachable
     return run_spiders(config, progress, stage="crawl", retry_failed=retry_failed, spawned=spawned)
-
-
-def failed_requests(config: Config, which: DeadFilter = ALL) -> Iterator[tuple[str, DeadRequest]]:
-    """Yield the selected dead letters of each source as (source, request). Raises StoreError, ConfigError."""
-    for source in config.crawl.sources:
-        with closing(frontier_of(config, source)) as frontier:
-            for dead in dead_letters(frontier, which):
-                yield source, dead
-
-
-def count_failed_requests(config: Config, which: DeadFilter = ALL) -> DeadCounts:
-    """Count the selected dead letters of all sources. Raises StoreError, ConfigError."""
-    return count_dead(dead for _, dead in failed_requests(config, which))
-
-
-def drop_failed_requests(config: Config, which: DeadFilter = ALL) -> int:
-    """Delete the selected dead letters of all sources. Returns their number. Raises StoreError, ConfigError."""
-    count = 0
-    for source in config.crawl.sources:
-        with closing(frontier_of(config, source)) as frontier:
-            count += drop_dead(frontier, which)
-    return count
 
 
 def _check(settings: Crawl) -> None:

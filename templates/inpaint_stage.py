@@ -86,15 +86,13 @@ def _texts(meme: Meme) -> tuple[OcrBox, ...]:
     return tuple(box for box in meme.ocr.boxes if box.text.strip()) if meme.ocr else ()
 
 
-def inpaint_memes(
-    config: Config, progress: Progress = SILENT, *, retry_failed: bool = False, again: bool = False
-) -> Summary:
+def inpaint_memes(config: Config, progress: Progress = SILENT, *, again: bool = False) -> Summary:
     """Remove the words from every meme that was read or whose template has a picture.
 
     Acknowledged work survives a kill, and the same meme gives the same bytes. Skipped memes are tried again in each
     run, as they may have been read or recognised meanwhile; so are memes that were read since.
 
-    retry_failed: process failed memes again. again: replace existing pictures.
+    again: replace existing pictures.
 
     Raises:
         ConfigError: a worker exceeds `templates.worker_memory_mb`.
@@ -106,8 +104,6 @@ def inpaint_memes(
             STAGE, InpaintJob(documents, again=again), documents, config.templates, progress
         )
         try:
-            if retry_failed:
-                documents.retry(STAGE)
             for where in (Where(image=True, read=True), Where(image=True, template_known=True)):
                 documents.enqueue(STAGE, where if again else replace(where, clean=False), again=True)
             if not again:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import islice
@@ -30,16 +30,13 @@ _OUTCOMES = ("matched", "unknown", "found", "rejected", "failed", "settled", "re
 _TITLES_OF_ONE, _TITLES_OF_ALL = 200, 2000
 
 
-def match_memes(
-    config: Config, progress: Progress = SILENT, *, retry_failed: bool = False, again: bool = False
-) -> Summary:
+def match_memes(config: Config, progress: Progress = SILENT, *, again: bool = False) -> Summary:
     """Recognise the templates of memes whose page names none; find new templates.
 
     Worker processes sketch the pictures; this process leases memes, compares and writes. A picture that crashes or
     hangs its worker costs the meme one attempt. Acknowledged work survives a kill; leases expire after
     `templates.lease_seconds`.
 
-    retry_failed: process failed memes again.
     again: process memes of unknown template again, and recover templates again.
     The summary's ``held`` counts memes leased by another run, or by a dead one.
 
@@ -52,8 +49,6 @@ def match_memes(
         run = _Run(config, documents, progress)
         try:
             with reporting(config, run.outcomes) as report:
-                if retry_failed:
-                    documents.retry(STAGE)
                 documents.enqueue(STAGE, Where(image=True, template_known=False), again=again)
                 held = run.work_off(again=again)
         except MemeloomError as error:
@@ -61,12 +56,6 @@ def match_memes(
             raise
     outputs = {"report": str(report)} if report.exists() else {}
     return replace(run.summary(time.monotonic() - start, held), outputs=outputs)
-
-
-def failed_memes(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield id and reason of each meme that failed for good, in order of id. Raises StoreError."""
-    with closing(open_documents(config.store)) as documents:
-        yield from documents.failed(STAGE)
 
 
 class TemplatesJob:

@@ -1,13 +1,15 @@
-"""Dead letters of one frontier, selected by reason, host and time, page by page: however many, memory stays bounded."""
+"""Dead letters, selected by reason, host and time, page by page: however many, memory stays bounded."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 
 from memeloom.catalog.documents import batched
-from memeloom.scrapers.frontier.contract import DeadRequest, Frontier
+from memeloom.configs.schema import Config
+from memeloom.scrapers.frontier.contract import DeadRequest, Frontier, frontier_of
 
 _PAGE = 1000
 # Distinct names that are counted; further ones are counted together.
@@ -94,3 +96,11 @@ def _each_page(frontier: Frontier, which: DeadFilter, change: Callable[[Sequence
     # would be retried without end.
     letters = islice(dead_letters(frontier, which), frontier.tallies().dead)
     return sum(change([dead.id for dead in page]) for page in batched(letters, _PAGE))
+
+
+def failed_requests(config: Config, which: DeadFilter = ALL) -> Iterator[tuple[str, DeadRequest]]:
+    """Yield the selected dead letters of each source as (source, request). Raises StoreError, ConfigError."""
+    for source in config.crawl.sources:
+        with closing(frontier_of(config, source)) as frontier:
+            for dead in dead_letters(frontier, which):
+                yield source, dead

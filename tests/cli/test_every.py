@@ -48,7 +48,7 @@ def test_a_failed_run_is_followed_by_the_next(
 
 def test_wrong_settings_and_options_end_it_at_once(memeloom: Memeloom, waits: list[int]) -> None:
     assert memeloom("backup", "copy", "--every", "6h", "-s", "store.documents=ftp://x").code == 2
-    for arguments in (("ocr", "--failed"), ("crawl", "--fresh"), ("templates", "run", "--again")):
+    for arguments in (("ocr", "--inspect", "x"), ("crawl", "--fresh"), ("templates", "run", "--again")):
         result = memeloom(*arguments, "--every", "1h")
         assert (result.code, "--every does not go with" in result.err) == (2, True)
     for wrong in ("6", "0h", "soon"):

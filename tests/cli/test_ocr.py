@@ -44,13 +44,13 @@ def test_failures_are_listed_and_retried_on_request(memeloom: Memeloom) -> None:
         assert result.code == 0, result.err
         return result
 
-    assert ocr("--failed").out == ""
     shown = ocr().out
-    assert "`memeloom ocr --failed` lists the memes that failed" in shown
+    assert "`memeloom failed --stage ocr` lists the memes that failed" in shown
     assert "not an image" in shown
-    assert ocr("--failed").out == "test:1\tnot an image\n"
+    assert memeloom("failed", "--stage", "ocr").out == "ocr\t\tnot an image\ttest:1\n"
     assert "ocr: there was nothing to do" in ocr().out
-    assert "not an image" in ocr("--retry-failed").out
+    assert memeloom("failed", "retry").out == "returned to their queues: 1\n"
+    assert "not an image" in ocr().out
     with catalog() as documents:
         assert documents.counts().stages["ocr"].failed == 1
 
@@ -104,8 +104,6 @@ def test_generate_continues_the_text_of_a_picture(
         (["--inspect", "text.jpg"], 1, "text.jpg: not an image"),
         (["--inspect", "x.jpg", "--out", "x.pdf"], 2, "must end in .html or .png"),
         (["--out", "x.png"], 2, "--out goes with --inspect"),
-        (["--failed", "--retry-failed"], 2, "exclude each other"),
-        (["--failed", "--inspect", "x"], 2, "exclude each other"),
         (["-s", "ocr.language=xyz", "--inspect", "blank.png"], 1, "language pack"),
     ],
 )

@@ -67,7 +67,7 @@ def test_json_lines_have_rates_hosts_and_measurements(
 
 
 @pytest.mark.parametrize(
-    ("count", "hint"), [("requests set aside", "memeloom crawl --failed"), ("requests left", "continues with")]
+    ("count", "hint"), [("requests set aside", "memeloom failed retry"), ("requests left", "continues with")]
 )
 def test_the_summary_names_the_next_command(capsys: pytest.CaptureFixture[str], count: str, hint: str) -> None:
     show_summary(Summary("crawl", {"memes": 5, count: 3}, seconds={"total": 1.0}), Path("run.json"))

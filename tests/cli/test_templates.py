@@ -146,7 +146,6 @@ def test_templates_are_imported_and_the_others_named(memeloom: Memeloom) -> None
         (("boxes", "othr"), "did you mean"),
         (("import", "nowhere"), "no such file or folder"),
         (("list", "--state", "lost"), "'lost' is not one of"),
-        (("run", "--failed", "--again"), "--failed goes with neither"),
     ],
 )
 def test_bad_usage_is_one_clear_line(memeloom: Memeloom, arguments: tuple[str, ...], message: str) -> None:
@@ -162,5 +161,5 @@ def test_failures_are_listed(memeloom: Memeloom) -> None:
     assert meme is not None
     assert meme.image is not None
     open_blobs(load_config(environment={}).store).delete(meme.image.key)
-    assert "`memeloom templates run --failed` lists" in memeloom("-s", "engine.workers=1", "templates", "run").out
-    assert memeloom("templates", "run", "--failed").out == "test:0\timage missing\n"
+    assert "`memeloom failed --stage templates` lists" in memeloom("-s", "engine.workers=1", "templates", "run").out
+    assert memeloom("failed", "--stage", "templates").out == "templates\t\timage missing\ttest:0\n"

@@ -9,10 +9,9 @@ from rich.console import Console
 
 from memeloom.catalog.records import Meme, TemplateRef
 from memeloom.cli.terminal import add_row, count_table, echo_json, facts_table, new_table
-from tests.cli.conftest import Memeloom, fill
+from tests.cli.conftest import Memeloom, catalog, fill
 
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e[bold]é"
-DEAD = SimpleNamespace(reason=EVIL, url=EVIL, host=EVIL, at=0.0)
 ESCAPED = "\\u001b]0;owned\\u0007\\u009b31m\\u202e[bold]é"
 
 
@@ -35,22 +34,16 @@ def test_json_stays_the_same_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert written.count("\n") == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stage", "failed"),
-    [
-        (("crawl", "--failed"), "memeloom.scrapers.crawl.failed_requests", [("imgflip", DEAD)]),
-        (("ocr", "--failed"), "memeloom.ocr.stage.failed_memes", [(EVIL, EVIL)]),
-        (("templates", "run", "--failed"), "memeloom.templates.stage.failed_memes", [(EVIL, EVIL)]),
-    ],
-)  # fmt: skip
-def test_failures_are_listed_without_control_characters(
-    memeloom: Memeloom, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], stage: str, failed: list[object]
-) -> None:
-    monkeypatch.setattr(stage, lambda *_: iter(failed))
-    result = memeloom(*arguments)
+def test_failures_are_listed_without_control_characters(memeloom: Memeloom, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = [("imgflip", SimpleNamespace(reason=EVIL, url=EVIL, host=EVIL, at=0.0, tries=1))]
+    monkeypatch.setattr("memeloom.scrapers.frontier.dead_letters.failed_requests", lambda *_: iter(dead))
+    fill([Meme(id=f"test:{EVIL}", source="test")])
+    with catalog() as documents:
+        documents.record_failures("ocr", {f"test:{EVIL}": EVIL})
+    result = memeloom("failed")
     assert result.code == 0
-    assert f"{ESCAPED}\t{ESCAPED}" in result.out
-    assert not set("\x1b\x07\x9b\u202e") & set(result.out)
+    assert f"{ESCAPED}\t{ESCAPED}\nocr\t\t{ESCAPED}\ttest:{ESCAPED}\n" in result.out
+    assert not set("\x1b\x07\x9b\u202e") & set(result.out + result.err)
 
 
 def test_stats_and_errors_are_without_control_characters(memeloom: Memeloom) -> None:

@@ -13,7 +13,7 @@ from memeloom.catalog.records import Ocr
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
-from memeloom.ocr.stage import failed_memes, read_memes
+from memeloom.ocr.stage import read_memes
 from memeloom.serve.drawing.fonts import FONT
 from tests.ocr.memes import draw_meme, encoded, put
 
@@ -36,8 +36,9 @@ def read_all(config: Config, pictures: dict[str, bytes]) -> tuple[dict[str, Ocr]
     for name, data in pictures.items():
         put(config, name, data)
     summary = read_memes(config)
-    readings = {meme.id.removeprefix("test:"): meme.ocr for meme in open_documents(config.store).scan() if meme.ocr}
-    reasons = {meme_id.removeprefix("test:"): reason for meme_id, reason in failed_memes(config)}
+    documents = open_documents(config.store)
+    readings = {meme.id.removeprefix("test:"): meme.ocr for meme in documents.scan() if meme.ocr}
+    reasons = {meme_id.removeprefix("test:"): reason for meme_id, reason in documents.failed("ocr")}
     assert readings.keys() | reasons.keys() == pictures.keys()
     assert summary.counts["memes"] == len(pictures)
     dropped = [ocr.dropped for ocr in readings.values() if ocr.dropped]

@@ -20,7 +20,7 @@ from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config, Store
-from memeloom.ocr.stage import failed_memes, read_memes
+from memeloom.ocr.stage import read_memes
 from tests.ocr.fake_engine import (
     BREAK,
     CRASH,
@@ -68,8 +68,8 @@ def fill(config: Config, *actions: int) -> DocumentStore:
     return open_documents(config.store)
 
 
-def read(config: Config, *, retry_failed: bool = False) -> Summary:
-    return read_memes(config, open_engine=open_fake, retry_failed=retry_failed)
+def read(config: Config) -> Summary:
+    return read_memes(config, open_engine=open_fake)
 
 
 def work(documents: DocumentStore) -> StageCounts:
@@ -104,7 +104,7 @@ def test_bad_pictures_fail_with_a_reason_and_the_others_are_read_once(config: Co
             there = config.engine.model_copy(update={"kind": "ray", "ray_address": address})
             summary = read(config.model_copy(update={"engine": there}))
     assert summary.counts == {"memes": 12, "kept": 8, "dropped": 0, "failed": 4}
-    assert dict(failed_memes(config)) == {
+    assert dict(documents.failed("ocr")) == {
         "test:001": "worker died", "test:002": "timeout",
         "test:004": "unexpected builtins.ValueError", "test:005": "engine failed",
     }  # fmt: skip
@@ -117,7 +117,8 @@ def test_failed_memes_are_retried_on_request_only(config: Config) -> None:
     read(config)
     assert read(config).counts["memes"] == 0
     assert times_begun()["[0, 0]"] == 2
-    assert read(config, retry_failed=True).reasons == {"engine failed": 1}
+    assert documents.retry("ocr") == 1
+    assert read(config).reasons == {"engine failed": 1}
     assert times_begun() == {"[0, 0]": 4, "[0, 1]": 1}
     assert work(documents).failed == 1
 

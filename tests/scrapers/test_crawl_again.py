@@ -11,8 +11,8 @@ from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.faults import Rule
 from memeloom.demo.internet import Internet
-from memeloom.scrapers.crawl import crawl, failed_requests
-from memeloom.scrapers.frontier.dead_letters import ALL
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.frontier.dead_letters import ALL, failed_requests
 
 
 @pytest.fixture(scope="module")

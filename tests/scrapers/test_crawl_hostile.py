@@ -11,8 +11,9 @@ from scrapy.http import Response
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
-from memeloom.scrapers.crawl import crawl, failed_requests
+from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed, LayoutChanged
+from memeloom.scrapers.frontier.dead_letters import failed_requests
 from memeloom.scrapers.outcomes import Failed, after_processing, ends_source
 from memeloom.scrapers.reasons import Kind, Reason
 from memeloom.scrapers.scheduler import is_from_its_site

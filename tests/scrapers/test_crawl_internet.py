@@ -12,8 +12,8 @@ from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.faults import Rule
 from memeloom.demo.internet import Internet
-from memeloom.scrapers.crawl import crawl, failed_requests
-from memeloom.scrapers.frontier.dead_letters import ALL, DeadFilter
+from memeloom.scrapers.crawl import crawl
+from memeloom.scrapers.frontier.dead_letters import ALL, DeadFilter, failed_requests
 from tests.scrapers.served import compare
 
 # Imgflip, Reddit and their picture hosts, without robots.txt: if that fails, nothing may be crawled.

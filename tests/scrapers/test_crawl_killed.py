@@ -172,10 +172,11 @@ class TestKilled:
         assert crawler.starts == 4
         before = compare(settings_of(settings), internet)
         assert before.faults() == {"lost": {poison.id}, "unfinished requests": {"imgflip, dead": 1}}
-        listing = start(settings, arguments=("--failed",))
+        listing = start(settings, command="failed")
         succeeds(listing)
         assert f"Z\tthe crawling process crashed while processing it\t{poison.image_url}" in listing.output
-        succeeds(start(settings, arguments=("--retry-failed",)))
+        succeeds(start(settings, command="failed", arguments=("retry",)))
+        succeeds(start(settings))
         assert compare(settings_of(settings), internet).faults() == {}
 
     @pytest.mark.soak

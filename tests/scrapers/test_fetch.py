@@ -15,10 +15,9 @@ from memeloom.catalog.records import Meme, Template, TemplateRef
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.internet import Internet
-from memeloom.scrapers.crawl import failed_requests
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import frontier_of
-from memeloom.scrapers.frontier.dead_letters import ALL, DeadFilter
+from memeloom.scrapers.frontier.dead_letters import ALL, DeadFilter, failed_requests
 from memeloom.scrapers.missing import scan
 from memeloom.scrapers.missing.fetch import fetch, fetching
 from tests.scrapers.killing import MILD_FAULTS, Crawler, settings_of, stores

@@ -82,7 +82,8 @@ def test_reasons_are_counted_and_failed_memes_retried(config: Config, catalog: M
     assert (summary.counts["skipped"], summary.counts["failed"]) == (1, 1)
     assert summary.reasons == {"no words": 1, "image missing": 1}
     put(catalog, "broken", 3)  # its picture is back
-    assert inpaint_memes(config, retry_failed=True).counts["inpainted"] == 1
+    assert catalog.documents.retry("inpaint") == 1
+    assert inpaint_memes(config).counts["inpainted"] == 1
 
 
 def test_a_skipped_meme_is_processed_once_it_is_read(config: Config, catalog: MemeCatalog) -> None:

@@ -8,7 +8,7 @@ from PIL import Image as Pillow
 from memeloom.catalog.documents import Where
 from memeloom.catalog.records import TemplateRef
 from memeloom.configs.schema import Config
-from memeloom.templates.stage import failed_memes, match_memes
+from memeloom.templates.stage import match_memes
 from tests.templates.meme_catalog import MemeCatalog
 from tests.templates.pictures import captioned, draw
 
@@ -94,9 +94,10 @@ def test_missing_and_corrupt_blobs_fail_with_a_reason(config: Config, filled: Me
     summary = match_memes(config)
     assert summary.counts == {"templates": 5, "memes": 16, "matched": 10, "unknown": 4, "failed": 2}
     assert summary.reasons == {"image missing": 1, "not an image": 1}
-    assert dict(failed_memes(config)) == {"test:lost": "image missing", "test:page": "not an image"}
+    assert dict(filled.documents.failed("templates")) == {"test:lost": "image missing", "test:page": "not an image"}
     assert match_memes(config).counts["memes"] == 0
-    assert match_memes(config, retry_failed=True).reasons == summary.reasons
+    assert filled.documents.retry("templates") == 2
+    assert match_memes(config).reasons == summary.reasons
 
 
 def test_memes_leased_by_another_run_are_skipped_until_the_lease_expires(config: Config, filled: MemeCatalog) -> None:
