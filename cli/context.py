@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.extras import require
@@ -29,6 +31,7 @@ class CommandContext:
     path: the settings file or preset of ``--config``. overrides: the ``KEY=VALUE`` of ``--set``.
     settings: values of a command's own options by ``section.key``, as they were typed.
     redact: masks the secrets of the settings in a text; set by `config`. metrics: set by `run` if they are on.
+    json_stage: the stage that JSON lines of the log name; None if the log is text.
     """
 
     path: Path | None = None
@@ -37,6 +40,7 @@ class CommandContext:
     debug: bool = False
     redact: Callable[[str], str] = str
     metrics: Metrics | None = None
+    json_stage: str | None = None
 
     def config(self) -> Config:
         """Return the resolved settings.
@@ -49,7 +53,23 @@ class CommandContext:
 
         config = load_config(self.path, self.overrides, options=self.settings)
         self.redact = Redactor(config)
+        self.json_stage = None
+        if config.log.format == "json":
+            from memeloom.configs.logs import formatter_of, log_to_stderr
+
+            called = click.get_current_context(silent=True)
+            self.json_stage = called.command_path.split()[1] if called and called.parent else "memeloom"
+            log_to_stderr(formatter_of(config, self.json_stage))
         return config
+
+    def log(self, message: str, *, level: str = "info", **fields: object) -> bool:
+        """Write a JSON line to standard error, secrets masked, if the log has that format. Returns whether it has."""
+        if self.json_stage is None:
+            return False
+        from memeloom.configs.logs import json_line
+
+        click.echo(json_line(self.json_stage, message, level=level, redact=self.redact, **fields), err=True)
+        return True
 
     def run(self, stage: str, config: Config, work: Callable[[Config, Progress], Summary]) -> Summary:
         """Run one stage, show its progress and summary, and write its run folder, also after an error."""
@@ -62,7 +82,7 @@ class CommandContext:
         metrics = self._metrics(config)
         folder = new_run_folder(Path(config.runs), stage)
         write_config(folder / "config.yaml", config)
-        with open_progress() as progress:
+        with open_progress(config.log.format) as progress:
             try:
                 summary = work(config, metrics.follow(progress) if metrics else progress)
             except (Exception, KeyboardInterrupt) as error:
@@ -80,7 +100,10 @@ class CommandContext:
             metrics.end(stage, summary, failed=False)
         if "total" not in summary.seconds:
             summary = replace(summary, seconds={**summary.seconds, "total": _since(clock)})
-        show_summary(summary, write_run(folder, summary, masked(config)))
+        record = write_run(folder, summary, masked(config))
+        facts = {name: value for name, value in asdict(summary).items() if name != "stage"}
+        if not self.log("run ended", **facts, run_record=str(record)):
+            show_summary(summary, record)
         return summary
 
     def _metrics(self, config: Config) -> Metrics | None:

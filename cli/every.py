@@ -61,7 +61,7 @@ def repeatable(command: Callable[..., None]) -> Callable[..., None]:
         try:
             while True:
                 failure = _failure(context, functools.partial(command, context, *arguments, **options))
-                _tell(failure, datetime.now(UTC) + timedelta(seconds=every))
+                _tell(context, failure, datetime.now(UTC) + timedelta(seconds=every))
                 sleep(every)
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -82,9 +82,12 @@ def _failure(context: CommandContext, work: Callable[[], None]) -> str | None:
     return None
 
 
-def _tell(failure: str | None, at: datetime) -> None:
+def _tell(context: CommandContext, failure: str | None, at: datetime) -> None:
     """Say when the next run begins: a line on a terminal, JSON elsewhere, as progress is."""
     stamp = at.isoformat(timespec="seconds")
+    level = "error" if failure else "info"
+    if context.log("run failed" if failure else "waiting", level=level, failed=failure, next_run=stamp):
+        return
     if not sys.stderr.isatty():
         line = json.dumps({"failed": failure, "next_run": stamp}, ensure_ascii=False)
         click.echo(escape_controls(line), err=True)

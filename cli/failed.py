@@ -19,7 +19,7 @@ from memeloom.cli.terminal import confirmed, count_table, echo_json, echo_row, e
 from memeloom.report.format import number
 
 if TYPE_CHECKING:  # `memeloom --help` must not wait for them
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from memeloom.catalog.documents import DocumentStore
     from memeloom.configs.schema import Config
@@ -208,7 +208,7 @@ class _Failed:
         return open_documents(self.config.store, read_only=read_only)
 
 
-def _write(facts: dict[str, object], cells: tuple[str, ...], as_json: bool) -> None:
+def _write(facts: Mapping[str, object], cells: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         echo_json(facts, indent=None)
     else:

@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        _exit("interrupted", 130)
+        _exit(context, "interrupted", 130)
     except BrokenPipeError:
         # The reader of our output exited (`memeloom stats | head`): avoid Python's error on exit.
         sys.stderr.close()
@@ -103,13 +103,18 @@ def main(arguments: list[str] | None = None) -> None:
             click.echo(context.redact(traceback.format_exc()), err=True, nl=False)
             sys.exit(getattr(error, "exit_code", 1))
         if isinstance(error, MemeloomError):
-            _exit(context.redact(" ".join(str(error).split("\n"))), error.exit_code)
-        _exit(context.redact(f"unexpected {type(error).__name__}: {error} (run with --debug for the traceback)"), 1)
+            _exit(context, context.redact(" ".join(str(error).split("\n"))), error.exit_code)
+        _exit(
+            context,
+            context.redact(f"unexpected {type(error).__name__}: {error} (run with --debug for the traceback)"),
+            1,
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _exit(text: str, code: int) -> None:
-    click.secho(f"memeloom: {escape_controls(text)}", fg="red", err=True)
+def _exit(context: CommandContext, text: str, code: int) -> None:
+    if not context.log(text, level="error", exit_code=code):
+        click.secho(f"memeloom: {escape_controls(text)}", fg="red", err=True)
     sys.exit(code)
 
 

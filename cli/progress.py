@@ -1,6 +1,5 @@
 """The progress of a stage: bars and figures on a terminal, one JSON line every ten seconds elsewhere."""
 
-import json
 import os
 import sys
 import time
@@ -25,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memeloom.cli.terminal import amount
+from memeloom.configs.logs import json_line
 from memeloom.configs.progress import HostSnapshot, Progress, Snapshot
 from memeloom.report.format import escape_controls, number
 
@@ -34,9 +34,9 @@ _STYLES = {"ok": "green", "trying": "yellow", "resting": "yellow", "given up": "
 
 
 @contextmanager
-def open_progress() -> Iterator[Progress]:
-    """Open bars if standard error is a terminal, JSON lines if not."""
-    if not sys.stderr.isatty():
+def open_progress(log_format: str = "text") -> Iterator[Progress]:
+    """Open bars if standard error is a terminal and the log is text, JSON lines if not."""
+    if log_format == "json" or not sys.stderr.isatty():
         yield JsonLines()
         return
     columns = (
@@ -175,8 +175,7 @@ class JsonLines(Progress):
         seconds = now - self._started
         rate = self._done / seconds if seconds > 0.1 else None
         left = None if self._total is None else max(self._total - self._done, 0)
-        line = {
-            "stage": self._stage,
+        fields = {
             "done": self._done,
             "total": self._total,
             "unit": self._unit,
@@ -187,7 +186,7 @@ class JsonLines(Progress):
             **{name: round(value, 5) for name, value in self._measurements.items()},
             **(_host_fields(self._now) if self._now is not None else {}),
         }
-        sys.stderr.write(escape_controls(json.dumps(line, ensure_ascii=False)) + "\n")
+        sys.stderr.write(json_line(self._stage, "progress", **fields) + "\n")
         sys.stderr.flush()
 
 

@@ -23,7 +23,11 @@ def serve(context: CommandContext, new_key: str | None) -> None:
         return
     from memeloom.serve.http.server import serve as run
 
-    run(config, lambda address: click.echo(f"serving on {address} (its routes: {address}/docs)", err=True))
+    def announce(address: str) -> None:
+        if not context.log("serving", address=address):
+            click.echo(f"serving on {address} (its routes: {address}/docs)", err=True)
+
+    run(config, announce)
 
 
 def _print_key(name: str) -> None:

@@ -60,6 +60,10 @@ class Metrics(Section):
     host: Annotated[str, Field(min_length=1)]
 
 
+class Log(Section):
+    format: Literal["text", "json"]
+
+
 class _Crawl(Section):
     sources: tuple[str, ...]
     frontier: str | None
@@ -386,6 +390,7 @@ class Config(Section):
     store: Store
     engine: Engine
     metrics: Metrics
+    log: Log
     crawl: Crawl
     fetch: Fetch
     ocr: Ocr

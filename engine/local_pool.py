@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
+from memeloom.configs.logs import LogFormatter, log_to_stderr, stderr_formatter
 from memeloom.engine.supervisor import Worker, WorkerDied
 from memeloom.engine.worker import Outcome, Runner
 
@@ -27,7 +28,7 @@ class LocalPool:
     def start(self) -> Worker:
         """Start a process."""
         pipe, far_end = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(far_end, self._runner), daemon=True)
+        process = self._context.Process(target=_serve, args=(far_end, self._runner, stderr_formatter()), daemon=True)
         process.start()
         far_end.close()
         self._processes = [other for other in self._processes if other.is_alive()] + [process]
@@ -82,7 +83,9 @@ class _LocalWorker:
         self.pipe.close()
 
 
-def _serve(pipe: Connection, runner: Runner) -> None:
+def _serve(pipe: Connection, runner: Runner, formatter: LogFormatter | None) -> None:
+    if formatter is not None:
+        log_to_stderr(formatter)
     # Ctrl-C reaches every process of the terminal; the parent stops its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from memeloom.configs.logs import formatter_of, log_to_stderr
 from memeloom.configs.schema import Config
 from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.session import CrawlSession
@@ -73,6 +74,8 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, retry_failed: 
     """
     with surroundings(config, log):
         logging.captureWarnings(capture=True)
+        if config.log.format == "json":  # beside the file, for who collects the lines of all processes
+            log_to_stderr(formatter_of(config, "crawl"))
         from scrapy.utils.log import configure_logging
         from scrapy.utils.reactor import install_reactor
 

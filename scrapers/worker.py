@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memeloom.configs.errors import MemeloomError
+from memeloom.configs.logs import formatter_of
 from memeloom.configs.masks import Redactor
 from memeloom.configs.schema import Config
 from memeloom.scrapers.errors import CrawlFailed
@@ -83,7 +84,7 @@ def surroundings(config: Config, log: Path) -> Iterator[None]:
     """Write warnings of this process to `log`, secrets masked, and put `crawl.proxy` into the environment."""
     log.parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log, delay=True, encoding="utf-8")
-    handler.setFormatter(_RedactedFormatter(Redactor(config)))
+    handler.setFormatter(formatter_of(config, "crawl"))
     handler.setLevel(logging.WARNING)
     logging.getLogger().addHandler(handler)
     environment = os.environ.copy()
@@ -98,17 +99,6 @@ def surroundings(config: Config, log: Path) -> Iterator[None]:
             os.environ |= {name: environment[name]} if name in environment else {}
         logging.getLogger().removeHandler(handler)
         handler.close()
-
-
-class _RedactedFormatter(logging.Formatter):
-    """Formats a line of the log, secrets masked."""
-
-    def __init__(self, redact: Redactor) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
-        self._redact = redact
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self._redact(super().format(record))
 
 
 def _as_ours(error: BaseException) -> MemeloomError:

@@ -1,6 +1,5 @@
 """The server's processes: one, or several workers that share a port and are replaced when they die."""
 
-import logging
 import os
 import shutil
 import signal
@@ -19,6 +18,7 @@ from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.logs import formatter_of, log_to_stderr
 from memeloom.configs.schema import Config, Serve
 from memeloom.serve.captions.remote import RemoteModel
 from memeloom.serve.http.middleware.keys import read_keys
@@ -199,7 +199,7 @@ def _serve_with_workers(config: Config, listener: socket.socket) -> None:
 def _worker_app(config: Config, parent: int) -> FastAPI:
     """Create the application in the process that runs it."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr(formatter_of(config, "serve"))
     if os.getpid() != parent:
         threading.Thread(target=_end_with_parent, args=(parent,), name="parent-watch", daemon=True).start()
     from memeloom.serve.http.app import create_app
