@@ -13,7 +13,7 @@ from typing import Any
 import pymongo
 import pytest
 
-from memeloom.catalog.documents import ALL, DocumentStore, StageCounts, StoredSketch, Upserted, Where
+from memeloom.catalog.documents import ALL, HAS_ADDRESS, DocumentStore, StageCounts, StoredSketch, Upserted, Where
 from memeloom.catalog.errors import StoreFull
 from memeloom.catalog.records import DerivedImage, Image, Meme, Template
 from memeloom.catalog.sqlite_file import CATALOG
@@ -234,3 +234,27 @@ def test_a_catalog_in_mongodb_of_version_1_gets_the_indexes_that_it_lacks(mongo_
     again = open_documents(store)
     assert list(again.sketches()) == [StoredSketch("9", "", b"y")]
     again.close()
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+def test_an_older_catalog_in_mongodb_knows_which_pictures_to_fetch(
+    mongo_url: str, store_config: Store, version: int
+) -> None:
+    address = {"source": "test", "image_url": "https://example.org/a.png"}
+    # Version 4 marked memes with an address and no picture; version 5 unmarked those whose picture cannot be fetched.
+    facts: dict[str, object] = {"flags": HAS_ADDRESS, "missing": True} if version >= 4 else {"flags": 0}
+    given_up = {name: value for name, value in facts.items() if version < 5 or name != "missing"}
+    with pymongo.MongoClient[dict[str, object]](mongo_url, serverSelectionTimeoutMS=10_000) as client:
+        old = client.get_default_database()
+        old["meta"].insert_one({"_id": "catalog", "version": version})
+        old["memes"].insert_many([
+            {"_id": "test:1", "revision": 1, "record": address, **facts},
+            {"_id": "test:gone", "revision": 1, "record": address, **given_up},
+        ])  # fmt: skip
+        job = {"stage": "fetch", "state": "failed", "reason": "HTTP 404", "attempt": 1}
+        old["work"].insert_one({"_id": {"stage": "fetch", "meme": "test:gone"}, **job})
+    with closing(open_documents(store_config.model_copy(update={"documents": mongo_url}))) as documents:
+        assert documents.count(Where(address=True)) == 2
+        assert [meme.id for meme in documents.without_picture()] == ["test:1"]
+        counts = documents.counts()
+        assert (counts.memes, counts.stages) == (2, {"fetch": StageCounts(failed=1, reasons={"HTTP 404": 1})})
