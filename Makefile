@@ -118,7 +118,7 @@ clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 ##@ Benchmarks (most need real data: DATA=folder)
-.PHONY: bench-catalog bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-generate bench-drawing bench-feedback bench-publish bench-serve bench-train bench-gpu
+.PHONY: bench-catalog bench-crawl bench-manners bench-truth bench-kill bench-fuzz bench-frontier bench-ocr bench-templates bench-dataset bench-dataset-io bench-generate bench-drawing bench-feedback bench-publish bench-scale bench-serve bench-train bench-gpu
 bench-crawl: setup package-lists $(PEERS)  ## Crawl rates and memory beside Scrapy, scrapy-redis and img2dataset
 	$(BIN)/python -m bench.crawl --data $(DATA) $(ARGS)
 
@@ -163,6 +163,9 @@ bench-publish: setup  ## A thousand posts by killed processes on failing network
 
 bench-feedback: setup  ## The choice of memes for the feed by simulated people: regret against uniform choice
 	$(BIN)/python -m bench.feedback $(ARGS)
+
+bench-scale: setup  ## A billion memes, simulated: frontier, leases, dataset builder; models checked by small real runs
+	$(BIN)/python -m bench.scale $(ARGS)
 
 bench-serve: setup  ## Load on the server: drawn memes, captions, overload, the feed; needs a demo: ARGS='--folder data/demo'
 	@$(PACKAGES) wrk:wrk || true

@@ -80,6 +80,8 @@ class CommandContext:
 
         clock = time.perf_counter()
         metrics = self._metrics(config)
+        if metrics:
+            metrics.begin(stage)
         folder = new_run_folder(Path(config.runs), stage)
         write_config(folder / "config.yaml", config)
         with open_progress(config.log.format) as progress:

@@ -61,6 +61,11 @@ class Metrics(Collector):
         """Return a `Progress` that also counts here."""
         return _Followed(self, progress)
 
+    def begin(self, stage: str) -> None:
+        """Note that a run of `stage` begins."""
+        for result in ("done", "failed"):
+            self._runs[stage, result] += 0
+
     def end(self, stage: str, summary: Summary, *, failed: bool) -> None:
         """Count a run of `stage`, and what it dropped."""
         self._runs[stage, "failed" if failed else "done"] += 1
@@ -84,9 +89,11 @@ class Metrics(Collector):
         yield _gauge("memeloom_workers", "Worker processes.", (), {(): len(memory)})
         yield _gauge("memeloom_workers_memory_bytes", "Resident memory of workers.", (), {(): sum(memory)})
 
-    def started(self, stage: str, total: int | None) -> None:
+    def started(self, stage: str, total: int | None, unit: str) -> None:
         """Note the units that a stage has to do."""
         self._total[stage,] = -1 if total is None else total
+        # Prometheus does not count what a series has when it appears.
+        self._done[stage, unit] += 0
 
     def advanced(self, stage: str, unit: str, n: int, counts: Mapping[str, int]) -> None:
         """Count units as done."""
@@ -112,7 +119,7 @@ class _Followed(Progress):
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
         self._stage, self._unit = stage, unit
-        self._metrics.started(stage, total)
+        self._metrics.started(stage, total, unit)
         self._inner.start(stage, total, unit)
 
     def advance(self, n: int = 1, **counts: int) -> None:

@@ -66,6 +66,7 @@ def test_figures_during_a_run_and_after_further_ones(context: CommandContext, co
     assert seen['memeloom_rate_per_second{name="pages"}'] == 1.5
     assert seen['memeloom_host_latency_seconds{host="i.example"}'] == 0.25
     assert seen['memeloom_host_failures{host="i.example"}'] == 2
+    assert seen['memeloom_runs_total{result="failed",stage="crawl"}'] == 0  # so that its first increase is seen
     assert seen['memeloom_work{stage="ocr",state="leased"}'] == 1
     assert seen['memeloom_work_failed{reason="no words",stage="ocr"}'] == 1
     assert seen["process_resident_memory_bytes"] > 0
