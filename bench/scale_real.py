@@ -1,6 +1,7 @@
 """The small real runs that `bench.scale` compares its models with."""
 
 import json
+import math
 import random
 import resource
 import tempfile
@@ -19,6 +20,7 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Progress
 from memeloom.dataset.build import build_dataset
+from memeloom.dataset.flow.copies import HELD_OUT_AT_ONCE
 from memeloom.dataset.flow.similarity import COPY_KEYS
 from memeloom.scrapers.frontier.contract import Changes, Limits, QueuedRequest, open_frontier
 
@@ -144,7 +146,8 @@ def measured_build(captions: int) -> Build:
         )
         held = sum(int(summary.counts[split]) for split in ("validation", "test"))
         leaks = clock.seconds.get(_LEAKS, 0.0)
-        return Build(kept, held / kept, 1, blocks, taken - leaks, leaks)
+        groups = max(1, math.ceil(held / HELD_OUT_AT_ONCE))
+        return Build(kept, held / kept, groups, blocks, taken - leaks, leaks)
 
 
 def _memes(count: int) -> Iterator[Meme]:

@@ -47,11 +47,11 @@ class Metrics(Collector):
         self._total: dict[_Labels, float] = {}
         self._measured: dict[_Labels, float] = {}
         self._now = Snapshot()
-        registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        registry.register(self)
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.registry.register(self)
         try:
-            self.server, _ = start_http_server(port, config.metrics.host, registry)
+            self.server, _ = start_http_server(port, config.metrics.host, self.registry)
         except OSError as error:
             raise MemeloomError(
                 f"metrics: cannot listen on {config.metrics.host}:{port}: {error.strerror or error}"

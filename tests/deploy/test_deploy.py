@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,9 +12,18 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
+from memeloom.catalog.records import Meme
+from memeloom.catalog.stores import open_documents
 from memeloom.cli.main import cli
+from memeloom.cli.metrics import Metrics as StageMetrics
 from memeloom.configs.load import load_config
+from memeloom.configs.progress import HostSnapshot, Progress, Snapshot
+from memeloom.configs.runs import Summary
+from memeloom.configs.schema import Config
+from memeloom.serve.http.metrics import Metrics as ServerMetrics
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -91,14 +101,50 @@ def test_prometheus_asks_every_service_at_its_port(services: dict[str, Any], mon
     assert set(ports.values()) == {config.metrics.port}
 
 
-def test_the_dashboard_shows_metrics_that_are_served() -> None:
+def test_the_dashboard_asks_for_metrics_and_labels_that_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    served = {**of_a_stage(load_config(environment={})), **of_the_server()}
     board = json.loads((DEPLOY / "grafana/dashboards/memeloom.json").read_text())
-    asked = {
-        re.sub(r"_(total|bucket)$", "", name)
-        for panel in board["panels"]
-        for target in panel["targets"]
-        for name in re.findall(r"memeloom_\w+", target["expr"])
+    expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    assert len(expressions) > 10
+    for expression in expressions:
+        (metric,) = set(re.findall(r"memeloom_\w+", expression))
+        grouped = {label for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(", ")}
+        selected = set(re.findall(r"[{,](\w+)=", expression))
+        assert metric in served, expression
+        assert grouped | selected <= served[metric] | {"instance"}, expression
+
+
+def of_a_stage(config: Config) -> dict[str, set[str]]:
+    """The labels of each metric that a stage's process serves, as after a run that failed."""
+    with closing(open_documents(config.store)) as documents:
+        documents.upsert([Meme(id="test:1", source="test")])
+        documents.record_failures("ocr", {"test:1": "timeout"})
+    metrics = StageMetrics(config, 0)
+    try:
+        progress = metrics.follow(Progress())
+        progress.start("crawl", 1, "memes")
+        metrics.end("crawl", Summary("crawl", reasons={"HTTP 404": 1}), failed=True)
+        progress.advance(1, new=1)
+        progress.show(Snapshot({"pages": 1.0}, {"imgflip": 1}, (HostSnapshot("i.example", "ok", 0.1),), {"ok": 1}))
+        return labels(generate_latest(metrics.registry).decode())
+    finally:
+        metrics.server.shutdown()
+        metrics.server.server_close()
+
+
+def of_the_server() -> dict[str, set[str]]:
+    metrics = ServerMetrics()
+    metrics.requests.labels("GET", "/", "200").inc()
+    metrics.seconds.labels("GET", "/").observe(0.1)
+    return labels(metrics.text().decode())
+
+
+def labels(exposition: str) -> dict[str, set[str]]:
+    return {
+        sample.name: set(sample.labels)
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
     }
-    code = (ROOT / "cli/metrics.py").read_text() + (ROOT / "serve/http/metrics.py").read_text()
-    served = {re.sub(r"_total$", "", name) for name in re.findall(r"memeloom_\w+", code)}
-    assert asked <= served
