@@ -46,6 +46,10 @@ _MOST_SCANS = 100
 # The grey that decoders write where a JPEG's bits run out, and bits that they would decode to something else.
 _STARVED = 128
 _FEED = b"\x5a\xa5\x3c\xc3" * 32
+# Of 255: alpha of what is visible, each channel of what vanishes on white, and the ground that shows both it and black.
+_OPAQUE, _NEARLY_WHITE, _GREY = 128, 225, 128
+# On grey: least share of the picture that is transparent, and of the edges of the rest that would vanish on white.
+_MIN_CLEAR, _MOST_VANISHING = 0.05, 0.25
 
 # `max_pixels` is checked on every path below, and a setting may allow more than Pillow's own limit does.
 Pillow.MAX_IMAGE_PIXELS = None
@@ -90,6 +94,8 @@ def decode_grey(data: bytes, side: int, *, max_pixels: int = 50_000_000) -> Pixe
 
 def decode_image(data: bytes, *, max_pixels: int = 50_000_000) -> Pixels:
     """Decode to (height, width, 3) BGR: upright, first frame, transparency on white.
+
+    White letters on a transparent ground would vanish: such a picture is put on grey instead.
 
     Raises:
         BadImage: as `inspect_image`, but for `too many bytes`.
@@ -256,18 +262,27 @@ def _open_whole(data: bytes, form: Still, max_pixels: int) -> Pillow.Image:
 
 
 def _pixels(picture: Pillow.Image, mode: str) -> Pixels:
-    """Convert to `mode` ("L" or "RGB"), transparency on white, 16 bits scaled to 8."""
+    """Convert to `mode` ("L" or "RGB"), transparency on white or grey, 16 bits scaled to 8."""
     try:
         if picture.mode.startswith("I"):
             wide = np.asarray(picture)
             picture = Pillow.fromarray((np.clip(wide, 0, 65535) >> 8).astype(np.uint8))
         elif picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in picture.info:
             picture = picture.convert("RGBA")
-            ground = Pillow.new("RGBA", picture.size, "white")
+            ground = Pillow.new("RGBA", picture.size, _ground(np.asarray(picture)))
             picture = Pillow.alpha_composite(ground, picture)
         return np.asarray(picture.convert(mode))
     except BROKEN as error:
         raise BadImage("truncated", str(error)) from None
+
+
+def _ground(rgba: Pixels) -> tuple[int, int, int]:
+    """Return the colour behind a picture: white, as on most pages, but grey if much would be white on white."""
+    clear = np.asarray(rgba[:, :, 3] < _OPAQUE, np.uint8)
+    rim = cv2.dilate(clear, np.ones((3, 3), np.uint8)) > clear
+    vanishing = rim & (rgba[:, :, :3] >= _NEARLY_WHITE).all(axis=2)
+    is_hidden = clear.mean() >= _MIN_CLEAR and vanishing.sum() > _MOST_VANISHING * rim.sum()
+    return (_GREY if is_hidden else 255,) * 3
 
 
 def _orientation(picture: Pillow.Image) -> int:

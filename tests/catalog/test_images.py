@@ -230,6 +230,21 @@ class TestAccepted:
         palette.putpalette([0, 0, 0])
         assert decode_image(encoded(palette, "PNG", transparency=0)).tolist() == [[[255, 255, 255]]]
 
+    def test_white_letters_on_a_transparent_ground_are_seen(self) -> None:
+        shown = []
+        font = ImageFont.load_default(40)
+        for ink, outline in (("white", "white"), ("black", "black"), ("white", "black")):
+            picture = Pillow.new("RGBA", (200, 100), (255, 255, 255, 0))
+            ImageDraw.Draw(picture).text((20, 20), "TEXT", ink, font, stroke_width=2, stroke_fill=outline)
+            shown.append(decode_image(encoded(picture, "PNG")))
+            assert np.ptp(shown[-1]) >= 120
+        assert [int(each[0, 0, 0]) for each in shown] == [128, 255, 255]
+
+    def test_rounded_white_corners_stay_white(self) -> None:
+        picture = Pillow.new("RGBA", (200, 100), (0, 0, 0, 0))
+        ImageDraw.Draw(picture).rounded_rectangle((0, 0, 199, 99), 20, "white")
+        assert (decode_image(encoded(picture, "PNG")) == 255).all()
+
     def test_the_first_frame_of_an_animation_is_decoded(self) -> None:
         frames = [Pillow.new("RGB", (40, 30), colour) for colour in (RED, WHITE, (0, 255, 0))]
         for form in ("GIF", "WEBP"):

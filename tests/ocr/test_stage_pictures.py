@@ -61,7 +61,8 @@ def test_good_pictures_of_every_kind_are_read(config: Config) -> None:
         "webp": encoded(meme, "WEBP", quality=90),
         "16-bit": encoded(Pillow.fromarray(wide), "PNG"),
         "turned": encoded(meme.rotate(90, expand=True), exif=turned),
-        "alpha": on_nothing(),
+        "alpha": on_nothing("black"),
+        "white-alpha": on_nothing("white"),
     }
     readings, reasons = read_all(config, pictures)
     assert reasons == {}
@@ -97,10 +98,11 @@ def test_bad_pictures_fail_with_a_reason_and_empty_ones_are_dropped(config: Conf
     assert {name: ocr.dropped for name, ocr in readings.items()} == dict.fromkeys(without_text, "no text")
 
 
-def on_nothing() -> bytes:
-    """Dark letters on a ground that is transparent, and black underneath: white to whoever looks at it."""
-    picture = Pillow.new("RGBA", (600, 300), (0, 0, 0, 0))
-    ImageDraw.Draw(picture).text((40, 110), TEXT, fill=(0, 0, 0, 255), font=ImageFont.truetype(FONT, 60))
+def on_nothing(ink: str) -> bytes:
+    """Letters on a transparent ground of their own colour."""
+    picture = Pillow.new("RGB", (600, 300), ink).convert("RGBA")
+    picture.putalpha(0)
+    ImageDraw.Draw(picture).text((40, 110), TEXT, fill=ink, font=ImageFont.truetype(FONT, 60))
     stream = io.BytesIO()
     picture.save(stream, "PNG")
     return stream.getvalue()
