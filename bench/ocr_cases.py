@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.ocr_drawn import Half, drawn_memes
 from bench.ocr_scripts import Script
-from bench.ocr_truth import Corrections, Truth
+from bench.ocr_truth import MIXED_CORRECTIONS, Corrections, Truth
 
 # Vowel signs of Devanagari are neither letters nor digits.
 _LETTER = r"(?:[^\W_]|[\u0900-\u097f])"
@@ -28,21 +28,12 @@ class Case:
 
 def real(data: Path) -> list[Case]:
     """Return the English memes of the reporting half, in the order of the hashes that split them."""
-    corrections = Corrections()
-    return [
-        Case((data / "real_memes" / row["file"]).read_bytes(), corrections.apply(row["file"], row["text"]), row["text"])
-        for row in _rows(data)
-        if row["lang"] == "en" and _digest(row) % 2
-    ]
+    return _cases(data, Corrections(), english=True)
 
 
 def mixed(data: Path) -> list[Case]:
-    """Return the memes in Hindi and English, in Latin letters. Some words of the transcripts are masked with ``#``."""
-    return [
-        Case((data / "real_memes" / row["file"]).read_bytes(), Truth(row["text"]), row["text"])
-        for row in _rows(data)
-        if row["lang"] != "en"
-    ]
+    """Return the memes of the reporting half in Hindi and English, in Latin letters."""
+    return _cases(data, Corrections(MIXED_CORRECTIONS), english=False)
 
 
 def drawn(data: Path, count: int, script: Script | None = None, half: Half = "report") -> list[Case]:
@@ -65,6 +56,14 @@ def catalog_captions(data: Path, but: list[Case]) -> Iterator[str]:
 def split(text: str) -> list[str]:
     """Return the words of `text`, case-folded, without punctuation."""
     return _WORD.findall(text.casefold().replace("’", "'").replace("‘", "'"))
+
+
+def _cases(data: Path, corrections: Corrections, *, english: bool) -> list[Case]:
+    return [
+        Case((data / "real_memes" / row["file"]).read_bytes(), corrections.apply(row["file"], row["text"]), row["text"])
+        for row in _rows(data)
+        if (row["lang"] == "en") == english and _digest(row) % 2
+    ]
 
 
 def _rows(data: Path) -> list[dict[str, str]]:

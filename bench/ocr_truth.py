@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 CORRECTIONS = Path(__file__).with_name("ocr_corrections.yaml")
+MIXED_CORRECTIONS = Path(__file__).with_name("ocr_corrections_mixed.yaml")
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Corrections:
 
     def __init__(self, path: Path = CORRECTIONS) -> None:
         content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        self._name = path.name
         self._marks = " ".join(content.pop("marks"))
         self.files: dict[str, dict[str, Any]] = content
 
@@ -34,10 +36,10 @@ class Corrections:
             ValueError: a correction does not match the transcript.
         """
         entry = self.files.get(file, {})
-        text = transcript
+        text: str = entry.get("text", transcript)
         for wrong, right in entry.get("change", {}).items():
             if wrong not in text:
-                raise ValueError(f"{CORRECTIONS.name}: {file}: the transcript has no {wrong!r}")
+                raise ValueError(f"{self._name}: {file}: the transcript has no {wrong!r}")
             text = text.replace(wrong, right)
         if "add" in entry:
             text = f"{text.rstrip()}\n{entry['add']}"

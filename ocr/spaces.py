@@ -36,6 +36,8 @@ _JOIN_MARGIN, _SET_APART = 8.0, 3
 _ENGLISH, _LONGER = 0.8, 3
 # Bonus for a split at a change of case: ``ForeverAlone``.
 _CASE = 2.0
+# Where the engine says that a space is less likely than this, there is none: "Greenpeace".
+_NO_SPACE = 0.001
 # No two words have a lower surprisal.
 _CHEAPEST_CUT = 5.0
 # Most short "words" in captions are typing errors: the highest surprisal of pieces of 1, 2, 3 letters.
@@ -57,7 +59,7 @@ def restore_spaces(model: WordModel) -> Step[Reading]:
     def step(reading: Reading) -> Keep[Reading]:
         words: list[Word] = []
         for word in reading.words:
-            pieces = split_text(word.text, model)
+            pieces = split_text(word.text, model, word.gaps)
             words += _cut_word(word, pieces) if len(pieces) > 1 else [word]
         return Keep(replace(reading, words=tuple(words)) if len(words) > len(reading.words) else reading)
 
@@ -127,13 +129,17 @@ def _merge(pieces: Sequence[Word], text: str) -> Word:
     return replace(pieces[0], text=text, width=last.x + last.width - pieces[0].x)
 
 
-def split_text(text: str, model: WordModel) -> list[str]:
-    """Split `text`, which has no spaces, into words. Addresses and hashtags stay whole."""
+def split_text(text: str, model: WordModel, gaps: Sequence[float] = ()) -> list[str]:
+    """Split `text`, which has no spaces, into words. Addresses and hashtags stay whole.
+
+    gaps: probability of a space between each two characters, if known.
+    """
     if len(text) > _LONGEST_TOKEN or text.startswith(("#", "@")) or is_address(text):
         return [text]
     cuts = [end.end() for end in _SENTENCE_END.finditer(text)]
     cuts += [end.end() for end in _QUOTE_END.finditer(text) if _are_words(end.groups(), model)]
-    cuts += [token.start() + cut for token in _TOKEN.finditer(text) if len(token[0]) > 2 for cut in _cuts(token, model)]
+    whole = {place for place, gap in enumerate(gaps, 1) if gap < _NO_SPACE} if len(gaps) == len(text) - 1 else set()
+    cuts += [cut for token in _TOKEN.finditer(text) if len(token[0]) > 2 for cut in _cuts(token, model, whole)]
     cuts.sort()
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
@@ -142,8 +148,9 @@ def _are_words(texts: Iterable[str], model: WordModel) -> bool:
     return all(model.row(text.casefold()) is not None for text in texts)
 
 
-def _cuts(token: re.Match[str], model: WordModel) -> list[int]:
-    text = token[0]
+def _cuts(token: re.Match[str], model: WordModel, whole: set[int]) -> list[int]:
+    """Return where to cut `token`, not at the places of `whole`; all places are in the text that has the token."""
+    text, first = token[0], token.start()
     folded = text.casefold().replace("’", "'")
     if len(folded) != len(text):
         return []
@@ -155,19 +162,21 @@ def _cuts(token: re.Match[str], model: WordModel) -> list[int]:
         bound = model.surprisal(row) - _KNOWN_MARGIN
     if bound < _CHEAPEST_CUT:
         return []
-    cost, cuts = _best_path(folded, _case_changes(text), model)
-    return cuts if cost < bound else []
+    places = {place for place in range(1, len(text)) if first + place not in whole}
+    cost, cuts = _best_path(folded, places, _case_changes(text), model)
+    return [first + cut for cut in cuts] if cost < bound else []
 
 
-def _best_path(text: str, case_changes: set[int], model: WordModel) -> tuple[float, list[int]]:
-    """Return the surprisal of the most likely split of `text` into two or more words, and its positions."""
+def _best_path(text: str, places: set[int], case_changes: set[int], model: WordModel) -> tuple[float, list[int]]:
+    """Return the surprisal of the most likely split of `text` into two or more words at `places`, and its positions."""
+    places = places | {0, len(text)}
     # For each end, the best path to it for each last word.
     paths: list[dict[int, _State]] = [{_NO_ROW: _State(0.0, 0, _NO_ROW)}]
     for end in range(1, len(text) + 1):
         here: dict[int, _State] = {}
         for start in range(max(0, end - _LONGEST_WORD), end):
             ways = paths[start]
-            if not ways or end - start == len(text):
+            if not ways or end - start == len(text) or not {start, end} <= places:
                 continue
             row = _piece(text, start, end, model)
             if row is None:

@@ -16,6 +16,7 @@ class Word:
     x, y, width, height: upright box in fractions of the picture.
     confidence: 0-100 as the engine reports it; engines are not comparable.
     line: number shared by all words of one line, which are in reading order.
+    gaps: probability of a space between each two characters; empty if the engine does not tell.
     """
 
     text: str
@@ -25,6 +26,7 @@ class Word:
     height: float
     confidence: float
     line: int
+    gaps: tuple[float, ...] = ()
 
 
 class Engine(Protocol):

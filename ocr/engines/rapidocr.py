@@ -31,7 +31,9 @@ _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 
 # Recognition: the line height of training, and the longest line in heights.
 _HEIGHT, _MAX_ASPECT = 48, 40
-_SPACE_PROBABILITY = 0.1  # a space less likely than the best character, but not less than this, counts
+# A space or apostrophe less likely than a blank, but not less than this, counts: between letters or digits, elsewhere,
+# and between letters.
+_SPACE_INSIDE, _SPACE_PROBABILITY, _APOSTROPHE_PROBABILITY = 0.03, 0.1, 0.05
 _BLANK = 0
 
 
@@ -89,12 +91,16 @@ def check(language: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A word of a line. start, end: position in the line, 0-1. confidence: mean over its characters, 0-1."""
+    """A word of a line.
+
+    start, end: position in the line, 0-1. confidence: mean over its characters, 0-1. gaps: as in `Word`.
+    """
 
     text: str
     start: float
     end: float
     confidence: float
+    gaps: tuple[float, ...]
 
 
 def read_line(network: Any, characters: str, picture: Picture, corners: Corners) -> list[Piece]:
@@ -127,24 +133,48 @@ def _decode(probabilities: NDArray[np.float32], characters: str) -> list[Piece]:
     fresh = np.flatnonzero((best != _BLANK) & np.concatenate(([True], best[1:] != best[:-1])))
     space = characters.rindex(" ") + 1
     words: list[list[int]] = [[]]
+    gaps: list[list[float]] = [[]]
     for step in fresh:
-        if best[step] == space:
+        gap, least = 0.0, _SPACE_PROBABILITY
+        if words[-1]:
+            before = words[-1][-1]
+            gap = probabilities[before + 1 : step, space].max(initial=0.0)
+            if characters[best[before] - 1].isalnum() and characters[best[step] - 1].isalnum():
+                least = _SPACE_INSIDE
+        if best[step] == space or gap > least:
             words.append([])
-            continue
-        if words[-1] and probabilities[words[-1][-1] + 1 : step, space].max(initial=0.0) > _SPACE_PROBABILITY:
-            words.append([])
-        words[-1].append(int(step))
-    steps = len(best)
+            gaps.append([])
+        elif words[-1]:
+            gaps[-1].append(float(gap))
+        if best[step] != space:
+            words[-1].append(int(step))
     return [
-        Piece(
-            "".join(characters[best[step] - 1] for step in word),
-            start=word[0] / steps,
-            end=(word[-1] + 1) / steps,
-            confidence=float(probabilities[word, best[word]].mean()),
-        )
-        for word in words
-        if word
+        _to_piece(word, between, probabilities, characters) for word, between in zip(words, gaps, strict=True) if word
     ]
+
+
+def _to_piece(
+    steps: Sequence[int], gaps: Sequence[float], probabilities: NDArray[np.float32], characters: str
+) -> Piece:
+    """Return the word whose characters lie at `steps`, with the apostrophes between them."""
+    best = probabilities[steps].argmax(axis=1)
+    apostrophe = characters.index("'") + 1
+    text, between = [characters[best[0] - 1]], list[float]()
+    for number, gap in enumerate(gaps, 1):
+        character = characters[best[number] - 1]
+        inside = probabilities[steps[number - 1] + 1 : steps[number], apostrophe]
+        if text[-1].isalpha() and character.isalpha() and inside.max(initial=0.0) > _APOSTROPHE_PROBABILITY:
+            text.append("'")
+            between.append(0.0)
+        text.append(character)
+        between.append(gap)
+    return Piece(
+        "".join(text),
+        start=steps[0] / len(probabilities),
+        end=(steps[-1] + 1) / len(probabilities),
+        confidence=float(probabilities[steps, best].mean()),
+        gaps=tuple(between),
+    )
 
 
 def _load(path: Path) -> Any:
@@ -180,7 +210,7 @@ def _to_words(pieces: Sequence[Piece], corners: Corners, picture: Picture, line:
         Word(
             piece.text,
             left + piece.start * (right - left), top, (piece.end - piece.start) * (right - left), bottom - top,
-            min(confidence, 100.0), line,
+            min(confidence, 100.0), line, piece.gaps,
         )
         for piece in pieces
     ]  # fmt: skip

@@ -32,8 +32,9 @@ _MAX_LINES = 300
 # A line continues while the map stays above `_FAINT`, with gaps of at most `_FAINT_GAP` heights of the patch. It is cut
 # if that adds `_CUT` heights.
 _FAINT, _FAINT_GAP, _CUT = 0.03, 1.5, 1.0
-# The rows searched again: heights above and below, and how much larger.
-_ROOM, _CLOSER = 1.0, 1.6
+# The rows searched again: heights above and below, how much larger, and at most how many pixels: many rows, or those of
+# a search that is large already, would take more memory than all else.
+_ROOM, _CLOSER, _CLOSER_PIXELS = 1.0, 1.6, 736 * 736
 # Lines that share this much of the smaller one are the same, and lines that cover this much of another replace it.
 _SAME, _COVERED = 0.5, 0.8
 
@@ -147,7 +148,9 @@ def _cut_rows(found: Sequence[_Found], height: int) -> list[tuple[int, int]]:
 
 def _detect_rows(network: Any, picture: Picture, rows: tuple[int, int], scale: float) -> list[Corners]:
     """Return the lines found in these rows of the picture, without those that the rows cut."""
-    height, stride = picture.shape[0], _STRIDE / scale
+    height, width = picture.shape[:2]
+    scale = min(scale, math.sqrt(_CLOSER_PIXELS / (width * (rows[1] - rows[0] + 1))))
+    stride = _STRIDE / scale
     tall = math.ceil((rows[1] - rows[0]) / stride) * stride
     top = max(0, min(round((rows[0] + rows[1] - tall) / 2), round(height - tall)))
     bottom = min(height, round(top + tall))

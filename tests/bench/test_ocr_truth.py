@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.ocr_truth import CORRECTIONS, Corrections, Truth, forgive
+from bench.ocr_truth import CORRECTIONS, MIXED_CORRECTIONS, Corrections, Truth, forgive
 
 
 @pytest.fixture
@@ -14,7 +14,8 @@ def corrections(tmp_path: Path) -> Corrections:
     path.write_text(
         "marks: [imgflip.com]\n"
         "a.jpg: {reason: typo, change: {teh: the}, scene: EXIT 7}\n"
-        "b.jpg: {reason: last line left out, add: the end}\n",
+        "b.jpg: {reason: last line left out, add: the end}\n"
+        "d.jpg: {reason: another caption, text: the whole}\n",
         encoding="utf-8",
     )
     return Corrections(path)
@@ -23,6 +24,7 @@ def corrections(tmp_path: Path) -> Corrections:
 def test_what_is_wrong_is_corrected(corrections: Corrections) -> None:
     assert corrections.apply("a.jpg", "in teh house") == Truth("in the house", "EXIT 7 imgflip.com")
     assert corrections.apply("b.jpg", "start\n").text == "start\nthe end"
+    assert corrections.apply("d.jpg", "of another").text == "the whole"
     assert corrections.apply("c.jpg", "as it is") == Truth("as it is", " imgflip.com")
 
 
@@ -39,16 +41,18 @@ def test_the_scene_may_be_read_or_not() -> None:
     assert forgive(["take", "exit", "exit", "exit", "wall"], truth, split) == ["take", "exit", "exit", "wall"]
 
 
-def test_every_entry_says_why() -> None:
-    for file, entry in Corrections(CORRECTIONS).files.items():
+@pytest.mark.parametrize("path", [CORRECTIONS, MIXED_CORRECTIONS])
+def test_every_entry_says_why(path: Path) -> None:
+    for file, entry in Corrections(path).files.items():
         assert entry["reason"], file
-        assert entry.keys() <= {"reason", "change", "add", "scene"}, file
-        assert entry.keys() & {"change", "add", "scene"}, file
+        assert entry.keys() <= {"reason", "text", "change", "add", "scene"}, file
+        assert entry.keys() & {"text", "change", "add", "scene"}, file
 
 
-def test_every_entry_is_about_a_real_transcript(real_data: Path) -> None:
+@pytest.mark.parametrize("path", [CORRECTIONS, MIXED_CORRECTIONS])
+def test_every_entry_is_about_a_real_transcript(path: Path, real_data: Path) -> None:
     manifest = (real_data / "real_memes" / "manifest.json").read_text(encoding="utf-8")
     transcripts = {row["file"]: row["text"] for row in json.loads(manifest)}
-    corrections = Corrections()
+    corrections = Corrections(path)
     for file in corrections.files:
         corrections.apply(file, transcripts[file])

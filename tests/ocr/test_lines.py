@@ -71,3 +71,13 @@ def test_a_line_that_is_not_found_again_stays() -> None:
             return found if len(self.shapes) == 1 else [np.zeros_like(found[0])]
 
     assert len(detect_lines(Once(sharp=9), picture(fades=True), 320)) == 2
+
+
+def test_rows_are_not_searched_on_a_copy_larger_than_the_largest_picture() -> None:
+    tall = np.zeros((320, 320, 3), np.uint8)
+    tall[100:200, 40:150] = 255
+    tall[100:200, 150:280] = 40
+    detector = Detector(sharp=9)
+    detect_lines(detector, tall, 736)
+    assert len(detector.shapes) == 2
+    assert max(height * width for height, width in detector.shapes) <= 1.1 * 736**2
