@@ -5,8 +5,8 @@
 
 `locks`: every package is pinned by version and sha256, and none comes from an address. `licences`: each installed
 package has a licence of `_ALLOWED`, or one that `_KNOWN` explains. `secrets`: detect-secrets finds none in the files of
-the repository but those in `secrets.baseline`, which are made up. Known vulnerabilities are in a database on the network:
-`pip-audit --require-hashes --disable-pip -r requirements.lock` asks it.
+the repository but those in `secrets.baseline`, which are made up. Known vulnerabilities are in a database on the net,
+which `pip-audit --require-hashes --disable-pip -r requirements.lock` asks.
 """
 
 import json
@@ -31,23 +31,27 @@ _ALLOWED: Final = frozenset({
     "MIT-0", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Public-Domain", "Unlicense", "Zlib", "ZPL-2.1",
 })  # fmt: skip
 # How metadata without an SPDX expression names them.
-_NAMES: Final[Mapping[str, str]] = MappingProxyType({
-    "3-Clause BSD License": "BSD-3-Clause",
-    "Apache 2.0": "Apache-2.0",
-    "Apache License 2.0": "Apache-2.0",
-    "Apache Software License": "Apache-2.0",
-    "BSD": "BSD-3-Clause",
-    "BSD License": "BSD-3-Clause",
-    "ISC License (ISCL)": "ISC",
-    "MIT License": "MIT",
-    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
-    "Python Software Foundation License": "PSF-2.0",
-})
+_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "3-Clause BSD License": "BSD-3-Clause",
+        "Apache 2.0": "Apache-2.0",
+        "Apache License 2.0": "Apache-2.0",
+        "Apache Software License": "Apache-2.0",
+        "BSD": "BSD-3-Clause",
+        "BSD License": "BSD-3-Clause",
+        "ISC License (ISCL)": "ISC",
+        "MIT License": "MIT",
+        "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+        "Python Software Foundation License": "PSF-2.0",
+    }
+)
 # Packages whose metadata state no licence, or one that the lists above cannot tell, and what their own files say.
-_KNOWN: Final[Mapping[str, str]] = MappingProxyType({
-    "mlcroissant": "Apache-2.0",  # its repository's LICENSE; used by tests only
-    "namex": "Apache-2.0",  # its repository's LICENSE; Keras needs it
-})
+_KNOWN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "mlcroissant": "Apache-2.0",  # its repository's LICENSE; used by tests only
+        "namex": "Apache-2.0",  # its repository's LICENSE; Keras needs it
+    }
+)
 
 
 def locks() -> Iterator[str]:
