@@ -85,7 +85,7 @@ def _serve(connection: Connection, folder: Path) -> None:
             parser = PARSERS[name]
             if name not in known:
                 known.add(name)
-                with suppress(*parser.refusals):  # what is imported first is not the input's cost
+                with suppress(Exception):  # what is imported first is not the input's cost
                     parser.read(folder, parser.samples(folder)[0])
             connection.send(_attempt(parser, folder, data))
 

@@ -407,7 +407,7 @@ _ALL = (
     Parser("ready memes", _file("ready.db"), _ready, quick=20),
     Parser("templates: memegen's", _text(_CONFIG), _templates("config.yml"), quick=10),
     Parser("templates: own", _text(_OWN), _templates("templates.yaml"), quick=10),
-    Parser("address of a meme", _text("one__does_not/~hsimply''~n--a", "0.1,0.2,red,~tq"), _addresses, ()),
+    Parser("address of a meme", _text("one__does_not/~hsimply''~n--a", "0.1,0.2,red,~tq"), _addresses, (ValueError,)),
     _network("mastodon", _MASTODON),
     _network("bluesky", _BLUESKY),
 )
