@@ -75,7 +75,7 @@ demo: setup browser  ## Run every stage against a miniature internet, in about 3
 	$(MEMELOOM) demo $(ARGS)
 
 ##@ Development
-.PHONY: test soak lint types check format lock versions setup clean
+.PHONY: test soak fuzz lint types audit check format lock versions release setup clean
 setup: $(INSTALLED)  ## Create the virtual environment from the lock
 
 test: setup tesseract browser fonts package-lists  ## Run the whole suite, in parallel, against real servers that it starts
@@ -83,6 +83,9 @@ test: setup tesseract browser fonts package-lists  ## Run the whole suite, in pa
 
 soak: setup tesseract browser fonts package-lists  ## Run what is too long for the suite: kills by the dozen, full matrices
 	$(BIN)/pytest -m soak --timeout=1800 $(ARGS)
+
+fuzz: setup  ## Fuzz the parsers of foreign bytes, each for SECONDS (60); what fails is kept in build/fuzz
+	FUZZ_SECONDS=$(or $(SECONDS),60) $(BIN)/pytest tests/fuzz $(ARGS)
 
 lint: setup  ## Check style, format and imports between rooms
 	$(BIN)/ruff check .
@@ -92,7 +95,10 @@ lint: setup  ## Check style, format and imports between rooms
 types: setup  ## Check types, strictly
 	$(BIN)/mypy
 
-check: lint types test  ## All of the above
+audit: setup  ## Check locks, licences of dependencies, and secrets in files; offline
+	$(BIN)/python deploy/audit.py $(ARGS)
+
+check: lint types audit test  ## All of the above but `fuzz` and `soak`
 
 format: setup  ## Format the code
 	$(BIN)/ruff format .
@@ -113,6 +119,9 @@ lock: setup  ## Pin every dependency by version and hash again
 
 versions: setup  ## Resolve the lowest and newest versions allowed (ARGS=--demo also runs them)
 	UV=$(BIN)/uv deploy/versions.sh $(ARGS)
+
+release: setup  ## Build the release of the tag that is checked out, in build/release (ARGS=--snapshot of any commit)
+	$(BIN)/python deploy/release.py $(ARGS)
 
 clean:  ## Remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .venv-bench .mypy_cache .pytest_cache .ruff_cache *.egg-info

@@ -244,7 +244,8 @@ def _prune(folder: Path, manifest: Manifest, blobs: FolderBlobs) -> int:
 
 
 def _keys(listing: Path) -> Iterator[str]:
-    with listing.open() as lines:
+    # Bytes that are no text are no key either, and are refused where the key is used.
+    with listing.open(encoding="ascii", errors="replace") as lines:
         for line in lines:
             yield line.rstrip("\n")
 

@@ -210,7 +210,7 @@ def parse_manifest(path: object, content: bytes) -> Manifest:
     """Return the manifest that `content` holds. path: for messages. Raises NotADataset."""
     try:
         return _checked(path, json.loads(content))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NotADataset(f"{path}: cannot be read ({error}); build the dataset again") from error
 
 

@@ -94,7 +94,7 @@ def _read_json(path: Path, what: str) -> list[tuple[str, int]]:
         return [(str(entry), int(count)) for entry, count in content[what]]
     except OSError as error:
         raise MemeloomError(f"{path}: {error.strerror or error}; build the dataset first") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise MemeloomError(f"{path}: not a vocabulary; build the dataset again") from error
 
 

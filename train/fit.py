@@ -52,7 +52,7 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
         if settings.model in COUNTED:
             from memeloom.train.ngram.training import train_counts
 
-            return _with_ranker(train_counts(config, progress), config, progress)
+            return _completed(train_counts(config, progress), config, progress)
         load_backend(progress)
         from memeloom.train.backend import is_out_of_memory
         from memeloom.train.contract import hyperparameters
@@ -67,7 +67,7 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
         stack.enter_context(precision(settings.precision))
         try:
             summary = Training(config, devices, progress).run()
-            return _with_ranker(summary, config, progress) if devices.is_chief else summary
+            return _completed(summary, config, progress) if devices.is_chief else summary
         except Exception as error:
             if is_out_of_memory(error):
                 section = settings_section(config)
@@ -77,10 +77,13 @@ def train_model(config: Config, progress: Progress = SILENT) -> Summary:
             raise
 
 
-def _with_ranker(summary: Summary, config: Config, progress: Progress) -> Summary:
-    """Fit the ranker of a trained model, unless it has one or none is wanted."""
+def _completed(summary: Summary, config: Config, progress: Progress) -> Summary:
+    """Write the card of a trained model, and fit its ranker, unless it has one or none is wanted."""
+    from memeloom.dataset.manifest import read_manifest
+    from memeloom.train.model_card import write_model_card
     from memeloom.train.ranking.training import add_ranker, ranker_counts
 
+    write_model_card(Path(config.train.output), config.train, read_manifest(Path(config.train.dataset)))
     if not config.train.ranker:
         return summary
     counts: Mapping[str, int | float] = ranker_counts(Path(config.train.output))

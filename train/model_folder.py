@@ -12,6 +12,7 @@
 | `metrics.json` | loss and accuracy on the validation captions, and when |
 | `config.yaml` | the settings of the training, secrets masked |
 | `model.json` | the card: version and sha256 of the others; written last |
+| `README.md` | the card for people; see `memeloom.train.model_card` |
 
 `checkpoint.npz` and `history.*` beside them belong to the training, not to the model.
 """

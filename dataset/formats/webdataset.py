@@ -116,7 +116,7 @@ def _pairs(path: Path) -> Iterator[tuple[Any, bytes | None, int]]:
         number += 1
         try:
             facts = key, json.loads(member.data), member.offset
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DamagedRecords(path, f"not JSON ({error})", offset=member.offset, record=number) from error
     if facts is not None:
         yield facts[1], None, facts[2]

@@ -42,7 +42,8 @@ class Tree:
 
 def read_page(html: str) -> Tree:
     """Parse a page."""
-    return Tree(Selector(html).root)
+    # Without a type, a page that is JSON would be read as JSON.
+    return Tree(Selector(html, type="html").root)
 
 
 def joiner(url: str) -> Callable[[str], str]:

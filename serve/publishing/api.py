@@ -20,6 +20,8 @@ from memeloom.serve.publishing.contract import AccountRefused, Limited, Rejected
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# Pages of a listing: a server may name a next page for ever.
+MOST_PAGES: Final = 1000
 _MOST_BYTES: Final = 8 * 2**20
 _MOST_TEXT: Final = 200  # of a server's message
 # Pauses after "too many requests": without a word about when, and at most.
@@ -107,12 +109,19 @@ def understood(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise Unavailable(
                 f"an answer that cannot be used ({type(error).__name__}: {error})"[:_MOST_TEXT]
             ) from error
 
     return call
+
+
+def text_of(value: Any) -> str:
+    """Return a text of an answer. Raises TypeError if it is something else."""
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} instead of a text")
+    return value
 
 
 def _read_error(content: bytes) -> tuple[str, str]:

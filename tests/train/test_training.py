@@ -92,7 +92,7 @@ def test_the_model_folder_is_complete_without_checkpoint_and_history(trained_con
         "61533": 2, "one-does-not-simply": 2, "8072285": 3,
     }  # fmt: skip
     assert sorted(path.name for path in model_copy.iterdir()) == [
-        "config.yaml", "convnet.keras", "metrics.json", "model.json", "templates.json", "vocabulary.json",
+        "README.md", "config.yaml", "convnet.keras", "metrics.json", "model.json", "templates.json", "vocabulary.json",
     ]  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from memeloom.train.evaluation.sweep import (
     real_captions,
     sampled_captions,
 )
+from memeloom.train.model_card import add_evaluation
 from memeloom.train.model_folder import load_model, read_card
 from memeloom.train.ranking.ranker import Ranker, open_ranker
 
@@ -209,6 +210,7 @@ def _report(settings: Evaluate, results: Results) -> dict[str, str]:
     write_text(folder / PAGE, render_page(results))
     write_text(folder / TEXT, render_text(results))
     write_json(folder / METRICS, results.as_json())
+    add_evaluation(results)
     files = {"report": str(folder / PAGE), "as Markdown": str(folder / TEXT), "metrics": str(folder / METRICS)}
     if settings.leaderboard is not None:
         add_to_leaderboard(Path(settings.leaderboard), results)

@@ -30,7 +30,7 @@ def parse_results(html: str, url: str) -> tuple[FoundImage, ...]:
     Raises:
         LayoutChanged: no results, or none that can be parsed.
     """
-    results = Selector(html).css(RESULT)
+    results = Selector(html, type="html").css(RESULT)
     found: dict[str, FoundImage] = {}
     for result in results:
         image = _found_image(result.attrib.get(RESULT_FACTS, ""))
@@ -45,7 +45,7 @@ def _found_image(facts: str) -> FoundImage | None:
     try:
         known = json.loads(facts)
         image_url = known["murl"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if not is_web_address(image_url):
         return None

@@ -43,7 +43,7 @@ def parse_results(html: str, url: str) -> tuple[FoundImage, ...]:
     Raises:
         LayoutChanged: no results, or none that can be parsed.
     """
-    page = Selector(html)
+    page = Selector(html, type="html")
     found: dict[str, FoundImage] = {}
     for image in (*_from_arrays(script_text(page)), *_from_links(page)):
         found.setdefault(image.image_url, image)
@@ -72,7 +72,10 @@ def _from_arrays(text: str) -> Iterator[FoundImage]:
 
 def _from_links(page: Selector) -> Iterator[FoundImage]:
     for link in page.css(LINK):
-        asked = parse_qs(urlsplit(link.attrib["href"]).query)
+        try:
+            asked = parse_qs(urlsplit(link.attrib["href"]).query)
+        except ValueError:
+            continue
         picture, page_url = asked.get("imgurl", [""])[0], asked.get("imgrefurl", [""])[0]
         if is_web_address(picture):
             title, shown = (link.xpath(f".//img/@{name}").get("").strip() for name in ("alt", "src"))

@@ -15,6 +15,7 @@ BOX = ".drag-box"
 
 _PREVIEW_WIDTH = 463
 _SIDES = ("left", "top", "width", "height")
+_SIDE = re.compile(r"\d{1,6}")
 _CSS = re.compile(r"(?<![\w-])(left|top|width|height): *(-?[\d.]+)px")
 _ROTATION = re.compile(r"rotate\((-?[\d.]+)deg\)")
 
@@ -28,7 +29,7 @@ def parse_editor(html: str) -> tuple[TemplateBox, ...]:
     preview = page.first(PREVIEW)
     width, height = (attribute(preview, name) or "" for name in ("width", "height"))
     rules = [attribute(box, "style") or "" for box in page.all(BOX)]
-    if not (width.isdecimal() and height.isdecimal() and int(width) and int(height)):
+    if not (_SIDE.fullmatch(width) and _SIDE.fullmatch(height) and int(width) and int(height)):
         return ()
     return css_boxes(rules, int(width), int(height))
 
@@ -54,5 +55,8 @@ def css_boxes(rules: Sequence[str], width: int, height: int) -> tuple[TemplateBo
         bottom = min(1.0, (sides["top"] + sides["height"]) * scale_y)
         if right <= left or bottom <= top:
             return ()
-        boxes.append(TemplateBox(x=left, y=top, width=right - left, height=bottom - top, angle=angle))
+        try:
+            boxes.append(TemplateBox(x=left, y=top, width=right - left, height=bottom - top, angle=angle))
+        except ValueError:  # infinite
+            return ()
     return tuple(boxes)

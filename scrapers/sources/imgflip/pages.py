@@ -43,8 +43,8 @@ MORE_PICTURES = ".img-added-imgs-msg"
 # Text shown instead of a picture that requires a login.
 _WALL = "not-safe-for-work"
 _MEME_ADDRESS = re.compile(r"(?:https?:)?(?://[^/]*)?/(?:i|gif)/(?P<key>[0-9a-z]+)/?(?:[?#].*)?")
-_IMAGE_PATH = re.compile(r"/(?:\d/)?(?P<key>[0-9a-z]+)\.\w+$")
-_AMOUNT = re.compile(r"(?P<number>\d[\d,]*)\s*(?P<unit>view|upvote|vote)", re.IGNORECASE)
+_IMAGE_PATH = re.compile(r"/(?:\d/)?(?P<key>[0-9a-z]{1,16})\.\w+$")
+_AMOUNT = re.compile(r"(?<![\d,])(?P<number>\d[\d,]{0,24})\s*(?P<unit>view|upvote|vote)", re.IGNORECASE)
 _ALSO_CALLED = re.compile(r"^\s*(?:also called|aka)\s*:?\s*", re.IGNORECASE)
 
 
@@ -136,13 +136,13 @@ def parse_api(body: str | bytes, url: str) -> tuple[ListedTemplate, ...]:
         return tuple(
             ListedTemplate(
                 id=str(entry["id"]),
-                name=entry["name"],
+                name=str(entry["name"]),
                 image_url=urljoin(url, entry["url"]),
                 box_count=int(entry["box_count"]),
             )
             for entry in answer["data"]["memes"]
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise LayoutChanged(SITE, "data.memes[]", url) from None
 
 
@@ -167,6 +167,7 @@ def parse_template(html: str, url: str) -> ListedTemplate:
 
     Raises:
         LayoutChanged: no title or no picture.
+        ValueError: the picture's address cannot be parsed.
     """
     page = read_page(html)
     name, source = page.text(TEMPLATE_TITLE), attribute(page.first(TEMPLATE_IMAGE), "src")
@@ -297,9 +298,10 @@ def _listed_template(box: Tree, url: str) -> ListedTemplate | None:
     source = attribute(next(below(box.first(LIST_IMAGE), "img"), None), "src")
     name, href = text_of(title), attribute(title, "href") or ""
     number = template_id(source) if source else None
-    if not (source and name and number and href.startswith("/meme/")):
+    image_url = joiner(url)(source) if source else ""
+    if not (image_url and name and number and href.startswith("/meme/")):
         return None
-    return ListedTemplate(number, name.removesuffix(" Meme"), href, full_image(urljoin(url, source)))
+    return ListedTemplate(number, name.removesuffix(" Meme"), href, full_image(image_url))
 
 
 def _amounts(text: str | None) -> dict[str, int]:
@@ -314,4 +316,4 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 def _next_url(page: Tree, url: str) -> str | None:
     href = attribute(page.first(NEXT_PAGE), "href")
-    return urljoin(url, href) if href else None
+    return joiner(url)(href) or None if href else None

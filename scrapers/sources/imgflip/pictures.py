@@ -24,7 +24,7 @@ def further_pictures(message: Element | None, join: Callable[[str], str], first:
     """Yield the URLs of the pictures after `message`: as many as it states, on the host of `first`."""
     if message is None:
         return
-    stated = re.search(r"\d+", text_of(message) or "")
+    stated = re.search(r"\d{1,9}", text_of(message) or "")
     pictures = (picture for place in message.itersiblings() for picture in place.iter("img", "video"))
     found = (shown_address(picture, join) for picture in pictures)
     wanted = (address for address in found if address and _is_beside(address, first))

@@ -94,7 +94,10 @@ def plain_text(html: str) -> str:
 
 def _next_id(link: str) -> str | None:
     found = _NEXT.search(link)
-    values = parse_qs(urlsplit(found[1]).query).get("max_id", []) if found else []
+    try:
+        values = parse_qs(urlsplit(found[1]).query).get("max_id", []) if found else []
+    except ValueError:
+        return None
     return values[0] if values and _ID.fullmatch(values[0]) else None
 
 

@@ -64,7 +64,7 @@ def parse_listing(body: str | bytes, url: str) -> Listing:
     try:
         answer = json.loads(body)
         children, after = answer["data"]["children"], answer["data"].get("after")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise LayoutChanged(SITE, "data.children[]", url) from None
     if not isinstance(children, list):
         raise LayoutChanged(SITE, "data.children[]", url)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from memeloom.serve.publishing.api import Answer, Api, understood
+from memeloom.serve.publishing.api import MOST_PAGES, Answer, Api, text_of, understood
 from memeloom.serve.publishing.contract import (
     AccountRefused,
     Draft,
@@ -85,11 +85,11 @@ class Bluesky:
     def reactions(self, post: str) -> list[Reaction]:
         """See `Network`."""
         likes = [
-            Reaction(like["actor"]["did"], "like", _time(like["createdAt"]))
+            Reaction(text_of(like["actor"]["did"]), "like", _time(like["createdAt"]))
             for like in self._pages("app.bsky.feed.getLikes", post, "likes")
         ]
         reposts = [
-            Reaction(actor["did"], "repost", None)
+            Reaction(text_of(actor["did"]), "repost", None)
             for actor in self._pages("app.bsky.feed.getRepostedBy", post, "repostedBy")
         ]
         thread = self._call("GET", "app.bsky.feed.getPostThread", params={"uri": post, "depth": _DEEPEST}).json
@@ -134,8 +134,8 @@ class Bluesky:
 
     @understood
     def _keep(self, session: Answer) -> None:
-        self._api.token, self._refresh_token = session.json["accessJwt"], session.json["refreshJwt"]
-        self._did = session.json["did"]
+        named = [text_of(session.json[name]) for name in ("accessJwt", "refreshJwt", "did")]
+        self._api.token, self._refresh_token, self._did = named
 
     def _place(self, key: str) -> dict[str, str]:
         self._sign_in_once()
@@ -145,15 +145,17 @@ class Bluesky:
         return self._place(record_key(draft.key))
 
     def _posted(self, answer: Answer) -> Posted:
-        uri: str = answer.json["uri"]
+        uri = text_of(answer.json["uri"])
         return Posted(uri, f"https://bsky.app/profile/{self._did}/post/{uri.rpartition('/')[2]}")
 
     def _pages(self, name: str, post: str, listing: str) -> Iterator[Mapping[str, Any]]:
         query = {"uri": post, "limit": _PAGE}
-        while query:
+        for _ in range(MOST_PAGES):
             page = self._call("GET", name, params=query).json
             yield from page[listing]
-            query = {**query, "cursor": page["cursor"]} if page.get("cursor") and page[listing] else {}
+            if not page.get("cursor") or not page[listing]:
+                return
+            query = {**query, "cursor": page["cursor"]}
 
 
 def record_key(key: str) -> str:
@@ -178,7 +180,7 @@ def _replies(thread: Mapping[str, Any]) -> Iterator[Reaction]:
     for reply in thread.get("replies") or ():
         if "post" in reply:  # not one that was deleted or blocked
             post = reply["post"]
-            yield Reaction(post["author"]["did"], "reply", _time(post["indexedAt"]))
+            yield Reaction(text_of(post["author"]["did"]), "reply", _time(post["indexedAt"]))
             yield from _replies(reply)
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
-from memeloom.serve.publishing.api import Answer, Api, understood
+from memeloom.serve.publishing.api import MOST_PAGES, Answer, Api, text_of, understood
 from memeloom.serve.publishing.contract import (
     AccountRefused,
     Draft,
@@ -129,11 +129,13 @@ class Mastodon:
 
     def _pages(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
         query = {"limit": str(_PAGE), **(params or {})}
-        while query:
+        for _ in range(MOST_PAGES):
             page = self._api("GET", path, params=query)
             yield from page.json
             # A page without entries is the last one, whatever it says.
-            query = {**query, **page.next} if page.next and page.json else {}
+            if not page.next or not page.json:
+                return
+            query = {**query, **page.next}
 
     def _by_accounts(self, path: str, kind: Literal["like", "repost"]) -> list[Reaction]:
         return [
@@ -141,7 +143,7 @@ class Mastodon:
         ]
 
     def _name(self, account: Mapping[str, Any]) -> str:
-        name: str = account["acct"]
+        name = text_of(account["acct"])
         return name if "@" in name else f"{name}@{self._api.host}"
 
 
