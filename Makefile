@@ -75,7 +75,7 @@ demo: setup browser  ## Run every stage against a miniature internet, in about 3
 	$(MEMELOOM) demo $(ARGS)
 
 ##@ Development
-.PHONY: test soak lint types check format lock versions setup clean
+.PHONY: test soak lint types check docs docs-serve format lock versions setup clean
 setup: $(INSTALLED)  ## Create the virtual environment from the lock
 
 test: setup tesseract browser fonts package-lists  ## Run the whole suite, in parallel, against real servers that it starts
@@ -110,6 +110,12 @@ lock: setup  ## Pin every dependency by version and hash again
 	  | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	    -c requirements.lock.tmp $(ARGS) - -o requirements-bench.lock
 	rm requirements.lock.tmp
+
+docs: setup  ## Build the documentation site into build/site, strictly
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet -f docs/site/mkdocs.yml $(ARGS)
+
+docs-serve: setup  ## Show the documentation site on http://127.0.0.1:8008/ while you write
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve -a 127.0.0.1:8008 -f docs/site/mkdocs.yml $(ARGS)
 
 versions: setup  ## Resolve the lowest and newest versions allowed (ARGS=--demo also runs them)
 	UV=$(BIN)/uv deploy/versions.sh $(ARGS)

@@ -1,7 +1,7 @@
-"""Generate the reference of the command line: a page for each command, with its subcommands, from the commands themselves."""
+"""Generate the reference of the command line from the commands: a page for each, with its subcommands."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import click
 from mkdocs.config.defaults import MkDocsConfig
@@ -12,7 +12,7 @@ from memeloom.cli.options import GLOBAL_OPTIONS
 from memeloom.configs.describe import defaults
 
 # The setting of an option, as its help ends: (crawl.max_memes, default 5).
-_SETTING = re.compile(r" \((?P<key>[a-z0-9_.]+)(?P<default>, default (?P<value>.*))?\)(?P<rest>  \[.*\])?$", re.DOTALL)
+_SETTING = re.compile(r" \((?P<key>[a-z0-9_.]+)(?P<default>, default (?P<value>.*))?\)(?P<rest> \[.*\])?$")
 _HEAD = """# Commands
 
 `memeloom COMMAND --help` prints the same. Exit codes are 0 done, 1 failed, 2 bad usage or settings, 130 interrupted.
@@ -20,6 +20,7 @@ _HEAD = """# Commands
 | command | what it does |
 | --- | --- |
 """
+_GLOBAL = "## Options of every command\n\nThey stand before or after the command.\n\n"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -35,7 +36,7 @@ def pages() -> dict[str, str]:
     commands = [(name, command) for name in cli.list_commands(root) if (command := cli.get_command(root, name))]
     rows = "".join(f"| [`{name}`]({name}.md) | {command.get_short_help_str(200)} |\n" for name, command in commands)
     options = "".join(_option(option.get_help_record(root)) for option in GLOBAL_OPTIONS)
-    texts = {"index": f"{_HEAD}{rows}\n## Options of every command\n\nThey stand before or after the command.\n\n{options}"}
+    texts = {"index": f"{_HEAD}{rows}\n{_GLOBAL}{options}"}
     for name, command in commands:
         context = click.Context(command, parent=root, info_name=name)
         texts[name] = "\n".join(_command(command, context, "#"))
@@ -47,9 +48,10 @@ def _command(command: click.Command, context: click.Context, level: str) -> Iter
     path = context.command_path.removeprefix("memeloom ")
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     yield f"{level} {path}\n\n```text\n{usage}\n```\n\n{_paragraphs(command.help or '')}\n"
-    own = [each for each in command.get_params(context) if each not in GLOBAL_OPTIONS and each.name != "help"]
-    if records := [record for each in own if (record := each.get_help_record(context))]:
-        yield "".join(map(_option, records))
+    # Arguments have no help of their own: the command's names them.
+    options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
+    own = [each for each in options if each not in GLOBAL_OPTIONS and "--help" not in each.opts]
+    yield "".join(_option(each.get_help_record(context)) for each in own)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             if inner := command.get_command(context, name):
@@ -59,10 +61,11 @@ def _command(command: click.Command, context: click.Context, level: str) -> Iter
 def _paragraphs(text: str) -> str:
     r"""Return help as Markdown; a paragraph after ``\b`` keeps its lines."""
     parts = re.split(r"\n\s*\n", text.strip())
-    return "\n\n".join(
-        "```text\n" + each.strip().removeprefix("\b").strip("\n") + "\n```" if "\b" in each else _escaped(" ".join(each.split()))
-        for each in parts
-    )
+    return "\n\n".join(_kept(each) if "\b" in each else _escaped(" ".join(each.split())) for each in parts)
+
+
+def _kept(text: str) -> str:
+    return "```text\n" + text.strip().removeprefix("\b").strip("\n") + "\n```"
 
 
 def _option(record: tuple[str, str] | None) -> str:

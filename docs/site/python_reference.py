@@ -12,7 +12,7 @@ _ROOT = Path(memeloom.__file__).parent
 _HEADS = {
     "memeloom": "The names of `import memeloom`; [Python](../../python.md) shows them in use.",
     "records": "What a catalog holds (`memeloom.catalog.records`), and a record of a dataset.",
-    "stores": "The protocols of the document store and the blob store, which SQLite, MongoDB, folders and S3 implement.",
+    "stores": "The protocols of the document store and the blob store; SQLite, MongoDB, folders and S3 implement them.",
     "steps": "Filters and OCR cleaning: a record in, `Keep(record)` or `Drop(reason)` out.",
     "sources": "What a site that is crawled declares; [adding a source](../../new-source.md) shows one.",
     "engines": "What an OCR engine implements.",
@@ -42,7 +42,8 @@ _NAMES = {
     "kinds": [
         f"memeloom.train.contract.{name}"
         for name in (
-            "Kind", "TrainingTask", "Captioner", "CaptionWriter", "DecodingState", "Prompt", "CaptionScores", "ModelParts",
+            "Kind", "TrainingTask", "Captioner", "CaptionWriter", "DecodingState", "Prompt", "CaptionScores",
+            "ModelParts",
         )
     ],
     "formats": [f"memeloom.dataset.formats.contract.{name}" for name in ("Format", "NewFile", "Create", "Read")],

@@ -1,9 +1,11 @@
 """Generate the reference of settings from the schema and the comments of the files of defaults."""
 
+import builtins
+import types
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import yaml
 from mkdocs.config.defaults import MkDocsConfig
@@ -49,8 +51,9 @@ crawl:
 3. the settings file;
 4. the default.
 
-`${NAME}` in a value is taken from the environment; use it for secrets. `null` means "none". An unknown key or an invalid
-value is an error that names the file and the key. Each run writes its resolved settings, secrets masked, beside its output.
+`${NAME}` in a value is taken from the environment; use it for secrets. `null` means "none". An unknown key or an
+invalid value is an error that names the file and the key. Each run writes its resolved settings, secrets masked,
+beside its output.
 
 """
 
@@ -80,10 +83,9 @@ def _overview(sections: Sequence[str]) -> str:
 
 
 def _presets() -> str:
-    parts = ["## Presets\n\n`--config NAME` uses one of these instead of a file.\n"]
-    for path in sorted(PRESETS.glob("*.yaml")):
-        parts.append(f"### {path.stem}\n\n```yaml\n{path.read_text(encoding='utf-8').rstrip()}\n```\n")
-    return "\n".join(parts)
+    files = {path.stem: path.read_text(encoding="utf-8").rstrip() for path in sorted(PRESETS.glob("*.yaml"))}
+    parts = (f"### {name}\n\n```yaml\n{text}\n```\n" for name, text in files.items())
+    return "\n".join(["## Presets\n\n`--config NAME` uses one of these instead of a file.\n", *parts])
 
 
 def _entries(model: type[BaseModel], prefix: str) -> Iterator[str]:
@@ -117,19 +119,23 @@ def _model(annotation: Any) -> type[BaseModel] | None:
 
 def described(annotation: Any, limits: Sequence[Any] = ()) -> str:
     """Return a type in words: ``integer above 0, or null``."""
+    inner = get_args(annotation)
+    match get_origin(annotation):
+        case typing.Annotated:
+            return described(inner[0], [*limits, *inner[1:]])
+        case typing.Union | types.UnionType:
+            return " or ".join("null" if each is types.NoneType else described(each, limits) for each in inner)
+        case typing.Literal:
+            return "one of " + ", ".join(f"`{each}`" for each in inner)
+        case builtins.tuple:
+            return "list: " + ", ".join(dict.fromkeys(described(each) for each in inner if each is not Ellipsis))
+    return _described(annotation, limits)
+
+
+def _described(annotation: Any, limits: Sequence[Any]) -> str:
     for known, words in _CHECKED:
         if any(limit in get_args(known)[1:] for limit in limits):
             return words
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return described(inner[0], [*limits, *inner[1:]])
-    if origin in (Union, UnionType):
-        return " or ".join(["null" if each is NoneType else described(each, limits) for each in inner])
-    if origin is Literal:
-        return "one of " + ", ".join(f"`{each}`" for each in inner)
-    if origin is tuple:
-        several = [each for each in inner if each is not Ellipsis]
-        return "list: " + ", ".join(dict.fromkeys(described(each) for each in several))
     if model := _model(annotation):
         return "groups of " + ", ".join(f"`{name}`" for name in model.model_fields)
     mark = next((_MARKS[limit] for limit in limits if isinstance(limit, str)), None)
