@@ -1,6 +1,7 @@
 """Generate the reference of settings from the schema and the comments of the files of defaults."""
 
 import builtins
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ _MARKS: Mapping[str, str] = {"folder": "folder", "file": "file"}
 # Types whose check is a function: what it wants, in words.
 _CHECKED = (
     (fields.WebAddress, "web address"),
-    (fields.ProxyAddress, "address of a proxy, secret"),
+    (fields.ProxyAddress, "secret address of a proxy"),
     (fields.ApiKey, "line of an API key"),
     (fields.Budget, "requests per time, such as `600/minute`"),
 )
@@ -110,7 +111,8 @@ def _entry(key: str, annotation: Any, limits: Sequence[Any]) -> str:
 
 
 def _about(key: str) -> str:
-    return f"{descriptions()[key]}\n" if descriptions().get(key) else ""
+    text = re.sub(r"([*_<>\[\]])", r"\\\1", descriptions().get(key, ""))
+    return f"{text}\n" if text else ""
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
