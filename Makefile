@@ -75,7 +75,7 @@ demo: setup browser  ## Run every stage against a miniature internet, in about 3
 	$(MEMELOOM) demo $(ARGS)
 
 ##@ Development
-.PHONY: test soak fuzz lint types audit check format lock versions release setup clean
+.PHONY: test soak fuzz lint types audit docs docs-serve check format lock versions release setup clean
 setup: $(INSTALLED)  ## Create the virtual environment from the lock
 
 test: setup tesseract browser fonts package-lists  ## Run the whole suite, in parallel, against real servers that it starts
@@ -106,16 +106,22 @@ format: setup  ## Format the code
 
 lock: setup  ## Pin every dependency by version and hash again
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header $(ARGS) \
-	  --extra all --group dev pyproject.toml \
+	  --extra all --group dev --group docs pyproject.toml \
 	  -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header -c requirements.lock \
-	  --all-extras --group dev pyproject.toml -o requirements-gpu.lock
+	  --all-extras --group dev --group docs pyproject.toml -o requirements-gpu.lock
 	awk '/^[a-z0-9]/{off = /^(opencv|pandas|pyarrow|tqdm)/} !off' requirements.lock > requirements.lock.tmp
 	printf '%s\n' 'daft>=0.7.26,<0.8' 'datasets>=5,<6' 'duckdb>=2,<3' 'imagehash>=4.3,<5' 'img2dataset>=1.47,<2' \
 	  'scrapy-redis>=0.9,<0.10' 'importlib-resources' 'tensorflow>=2.21,<2.22' 'tensorflow-datasets>=4.9.10,<5' \
 	  | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	    -c requirements.lock.tmp $(ARGS) - -o requirements-bench.lock
 	rm requirements.lock.tmp
+
+docs: setup  ## Build the documentation site into build/site, strictly
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet -f docs/site/mkdocs.yml $(ARGS)
+
+docs-serve: setup  ## Show the documentation site on http://127.0.0.1:8008/ while you write
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve -a 127.0.0.1:8008 -f docs/site/mkdocs.yml $(ARGS)
 
 versions: setup  ## Resolve the lowest and newest versions allowed (ARGS=--demo also runs them)
 	UV=$(BIN)/uv deploy/versions.sh $(ARGS)
