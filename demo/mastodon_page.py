@@ -14,7 +14,8 @@ PATH = "/@memes"
 _PICTURES = "/system/media_attachments/files"
 _HEAD = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>@memes</title>
-<style>body{font:16px sans-serif;max-width:36em;margin:1em auto;padding:0 1em}img{max-width:100%}article{margin:2em 0}form{margin:.5em 0}</style></head><body>
+<style>body{font:16px sans-serif;max-width:36em;margin:1em auto;padding:0 1em}img{max-width:100%}
+article{margin:2em 0}form{margin:.5em 0}</style></head><body>
 <h1>@memes</h1>
 """
 
