@@ -1,6 +1,7 @@
 """Whoever does what docs/how-to/new-*.md says has a new part that works: done in a copy of the project."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ COPIED = (
     "catalog", "cli", "configs", "dataset", "demo", "docs", "engine", "ocr", "report", "scrapers", "serve", "templates",
     "tests", "train",
 )  # fmt: skip
+PARTS = ("filter", "ocr-engine")
 
 
 @pytest.fixture
@@ -30,21 +32,21 @@ def checkout(tmp_path: Path) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("part", ["filter"])
-def test_a_part_is_added_by_following_the_page(part: str, checkout: Path) -> None:
-    page = f"how-to/new-{part}.md"
-    for language in ("python", "yaml"):
-        for path, content in files(page, language).items():
-            (checkout / path).parent.mkdir(parents=True, exist_ok=True)
-            (checkout / path).write_text(content)
-    for diff in blocks(page, "diff"):
-        subprocess.run(["git", "apply", "--recount", "-"], cwd=checkout, input=diff, text=True, check=True)
-    tests = [line for block in blocks(page, "sh") for line in block.splitlines() if " -m pytest " in line]
-    assert tests
-    for line in tests:
-        command = [sys.executable, *line.split()[1:], "-p", "no:randomly"]
-        environment = os.environ | {"PYTHONPATH": str(checkout.parent)}
-        done = subprocess.run(
-            command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+def test_parts_are_added_by_following_the_pages(checkout: Path) -> None:
+    tests = []
+    for part in PARTS:
+        page = f"how-to/new-{part}.md"
+        for language in ("python", "yaml"):
+            for path, content in files(page, language).items():
+                (checkout / path).parent.mkdir(parents=True, exist_ok=True)
+                (checkout / path).write_text(content)
+        for diff in blocks(page, "diff"):
+            subprocess.run(["git", "apply", "--recount", "-"], cwd=checkout, input=diff, text=True, check=True)
+        tests += re.findall(r"python -m pytest -n 0 (\S+)", "".join(blocks(page, "sh")))
+    assert len(tests) == len(PARTS)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", *tests],
+        cwd=checkout, env=os.environ | {"PYTHONPATH": str(checkout.parent)},
+        capture_output=True, text=True, timeout=250, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
