@@ -28,19 +28,27 @@ from memeloom.report.format import duration
 )
 @click.option("--memes", type=click.IntRange(min=12), default=3600, show_default=True, help="Memes on its Imgflip.")
 @click.option("--serve", is_flag=True, help="Only serve the miniature internet, until Ctrl-C.")
+@click.option(
+    "--settings",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="internet.yaml",
+    show_default=True,
+    help="File of settings that --serve writes, for crawls of the miniature internet and posts on it.",
+)
 @click.pass_obj
-def demo(context: CommandContext, folder: Path, data: Path | None, memes: int, serve: bool) -> None:
+def demo(context: CommandContext, folder: Path, data: Path | None, memes: int, serve: bool, settings: Path) -> None:
     """Run all stages, from the crawl to a served meme, against a server on this machine."""
     if context.path is not None:
         raise click.UsageError("the demo has a settings file of its own: change single settings with -s")
     from memeloom.cli.model import write_captions
-    from memeloom.demo.internet import Internet, serve_forever
+    from memeloom.demo.internet import Internet
     from memeloom.demo.run import PICTURE, demo_config, fresh_folder, stages
+    from memeloom.demo.serve_only import serve_only
     from memeloom.demo.serving import PICTURE as SERVED
     from memeloom.demo.serving import serve_meme
 
     if serve:
-        serve_forever(data=data, memes=memes, announce=click.echo)
+        serve_only(data=data, memes=memes, settings=settings, announce=click.echo)
         return
     fresh_folder(folder)
     clock = time.perf_counter()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from memeloom.demo.internet import serve_forever
+from memeloom.demo.serve_only import serve_only
 
 
 @click.command()
@@ -14,7 +14,7 @@ from memeloom.demo.internet import serve_forever
 @click.option("--memes", type=click.IntRange(min=1), help="Number of memes on Imgflip.")
 def main(data: Path | None, memes: int | None) -> None:
     """Serve the miniature internet until Ctrl-C."""
-    serve_forever(data=data, memes=memes, announce=lambda line: click.echo(line, err=True))
+    serve_only(data=data, memes=memes, settings=None, announce=lambda line: click.echo(line, err=True))
 
 
 if __name__ == "__main__":

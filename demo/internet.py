@@ -2,14 +2,11 @@
 
 import json
 import multiprocessing
-import shlex
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any, Self
 
 from memeloom.configs.errors import MemeloomError
@@ -175,16 +172,3 @@ class Internet(Options):
             self._process.join()
         self._process.close()
         self._process = None
-
-
-def serve_forever(*, data: Path | None, memes: int | None, announce: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C or until the process ends.
-
-    announce: receives the addresses and the overrides that point memeloom there, line by line.
-    """
-    with Internet(data=data, memes=memes) as internet, suppress(KeyboardInterrupt):
-        for host, address in internet.addresses.items():
-            announce(f"{host:15} http://{address}")
-        announce("")
-        announce(f"memeloom {' '.join(f'--set {shlex.quote(setting)}' for setting in internet.settings)} crawl")
-        internet.wait()

@@ -15,6 +15,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from memeloom.demo.context import whole_number
+from memeloom.demo.mastodon_page import AccountPage
 
 _FIRST_ID: Final = 117_020_000_000_000_000
 _PROCESSING: Final = 2  # answers that say so
@@ -29,6 +30,7 @@ class MastodonServer:
         replay_seconds: how long a repeated `Idempotency-Key` gets the first answer.
         media_limit: uploads in `media_seconds`.
         slow_media: number of the upload, and of its multiples, that takes time to process; 0: none.
+        pictures: uploads by id, which are then shown on `mastodon_page.PATH`; None: they are not kept.
         statuses: posts by id, the oldest first.
         replayed: number of answers to a repeated key.
     """
@@ -41,6 +43,7 @@ class MastodonServer:
     slow_media: int = 3
     max_bytes: int = 16_777_216
     address: str = ""
+    pictures: dict[str, bytes] | None = None
     statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
     replayed: int = 0
 
@@ -56,6 +59,10 @@ class MastodonServer:
     def react(self, status: str, listing: str, account: str) -> None:
         """Let an account favourite or reblog a post. listing: ``favourited_by`` or ``reblogged_by``."""
         self._reacted.setdefault((status, listing), []).append(account)
+
+    def favourites(self, status: str) -> int:
+        """Return how many accounts have favourited a post."""
+        return len(self._reacted.get((status, "favourited_by"), ()))
 
     def reply(self, status: str, account: str) -> None:
         """Let an account answer a post."""
@@ -77,7 +84,8 @@ class MastodonServer:
             web.get(f"{status}/{{listing:favourited_by|reblogged_by}}", self._reacted_by),
         ]
         guarded = [web.route(each.method, each.path, self._guarded(each.handler)) for each in signed_in]
-        return [*guarded, web.get("/api/v2/instance", self._instance)]
+        page = [] if self.pictures is None else AccountPage(self, self.pictures).routes()
+        return [*guarded, web.get("/api/v2/instance", self._instance), *page]
 
     def too_many(self) -> web.Response:
         """Return the answer to too many requests; the limit is reset within a second."""
@@ -125,6 +133,8 @@ class MastodonServer:
         self._uploads.append(now)
         media = self._attachment(str(next(self._ids)), str(form.get("description", "")))
         self._media[media["id"]] = media
+        if self.pictures is not None:
+            self.pictures[media["id"]] = data
         if self.slow_media and len(self._media) % self.slow_media == 0:
             self._pending[media["id"]] = _PROCESSING
             return self._json(media | {"url": None}, 202)
