@@ -1,12 +1,17 @@
 """Generate the reference of the Python interface: the names that are public, documented by their docstrings."""
 
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
+import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import memeloom
+
+_NAMES_TOGETHER = re.compile(r"^ +\w+(?:, \w+)+: ", re.MULTILINE)
 
 _ROOT = Path(memeloom.__file__).parent
 _HEADS = {
@@ -54,6 +59,7 @@ _TITLES = {"memeloom": "memeloom", "kinds": "Kinds of models", "engines": "OCR e
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Lay out the modules of the names under their installed name; mkdocstrings parses whatever is in that folder."""
     handlers = config.plugins["mkdocstrings"].config.handlers
+    handlers["python"]["options"]["extensions"] = [f"{__file__}:{JoinNames.__name__}"]
     packages = Path(config.config_file_path).parent / handlers["python"]["paths"][0]
     shutil.rmtree(packages, ignore_errors=True)
     for module in {name.rpartition(".")[0] for names in _NAMES.values() for name in names}:
@@ -63,6 +69,15 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(_ROOT / part, copy)
     return config
+
+
+class JoinNames(griffe.Extension):
+    """Join names that share a description ("width, height: in pixels"): griffe takes the second for a type."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Put no-break spaces between the names in the docstring of `obj`."""
+        if text := obj.docstring:
+            text.value = _NAMES_TOGETHER.sub(lambda match: match[0].replace(", ", ",\u00a0"), text.value)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
