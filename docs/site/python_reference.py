@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import griffe
@@ -11,6 +12,7 @@ from mkdocs.structure.files import File, Files
 
 import memeloom
 
+_DESCRIPTION = re.compile(r"[a-z_]\w*(?:, [a-z_]\w*)*: ")
 _NAMES_TOGETHER = re.compile(r"^ +\w+(?:, \w+)+: ", re.MULTILINE)
 
 _ROOT = Path(memeloom.__file__).parent
@@ -59,7 +61,7 @@ _TITLES = {"memeloom": "memeloom", "kinds": "Kinds of models", "engines": "OCR e
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Lay out the modules of the names under their installed name; mkdocstrings parses whatever is in that folder."""
     handlers = config.plugins["mkdocstrings"].config.handlers
-    handlers["python"]["options"]["extensions"] = [f"{__file__}:{JoinNames.__name__}"]
+    handlers["python"]["options"]["extensions"] = [f"{__file__}:{OurDocstrings.__name__}"]
     packages = Path(config.config_file_path).parent / handlers["python"]["paths"][0]
     shutil.rmtree(packages, ignore_errors=True)
     for module in {name.rpartition(".")[0] for names in _NAMES.values() for name in names}:
@@ -71,13 +73,24 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
-class JoinNames(griffe.Extension):
-    """Join names that share a description ("width, height: in pixels"): griffe takes the second for a type."""
+class OurDocstrings(griffe.Extension):
+    """Tell griffe what our docstrings mean where they differ from Google's style."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Put no-break spaces between the names in the docstring of `obj`."""
-        if text := obj.docstring:
-            text.value = _NAMES_TOGETHER.sub(lambda match: match[0].replace(", ", ",\u00a0"), text.value)
+        """Change the docstring of `obj`."""
+        if obj.docstring:
+            obj.docstring.value = as_google(obj.docstring.value, "Attributes" if obj.is_class else "Args")
+
+
+def as_google(docstring: str, section: str) -> str:
+    """Return a docstring whose paragraphs of descriptions are sections.
+
+    A paragraph that begins with ``name: …`` is one of descriptions. Names that share one (``width, height: …``) are
+    joined by no-break spaces: griffe would take the second for a type.
+    """
+    parts = docstring.split("\n\n")
+    told = [f"{section}:\n{indent(part, '    ')}" if _DESCRIPTION.match(part) else part for part in parts]
+    return _NAMES_TOGETHER.sub(lambda match: match[0].replace(", ", ",\u00a0"), "\n\n".join(told))
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from docs.site import command_reference, navigation, outside, self_contained, settings_reference
+from docs.site import command_reference, navigation, outside, python_reference, self_contained, settings_reference
 from memeloom.configs.describe import defaults
 from memeloom.configs.fields import Budget, Folder, WebAddress
 
@@ -85,3 +85,11 @@ def test_every_command_has_its_options_with_a_link_to_their_settings() -> None:
     links = {link for page in pages.values() for link in re.findall(r"\(\.\./settings/(\w+)\.md#([a-z0-9_.]+)\)", page)}
     assert len(links) > 40
     assert all(f"{{ #{key} " in settings[page] for page, key in links)
+
+
+def test_paragraphs_of_descriptions_become_sections() -> None:
+    docstring = "A word.\n\nx, y: place of\n    its box.\nline: its number.\n\nNote: none of it is checked."
+    assert python_reference.as_google(docstring, "Attributes") == (
+        "A word.\n\nAttributes:\n    x,\u00a0y: place of\n        its box.\n    line: its number.\n\n"
+        "Note: none of it is checked."
+    )
