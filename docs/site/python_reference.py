@@ -8,12 +8,14 @@ from typing import Any
 
 import griffe
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
 import memeloom
 
 _DESCRIPTION = re.compile(r"[a-z_]\w*(?:, [a-z_]\w*)*: ")
-_NAMES_TOGETHER = re.compile(r"^ +\w+(?:, \w+)+: ", re.MULTILINE)
+# Names that share a description, whose further lines are indented more.
+_TOGETHER = re.compile(r"^(?P<indent> *)(?P<names>\w+(?:, \w+)+)(?P<text>: .*(?:\n(?P=indent) +.*)*)", re.MULTILINE)
 
 _ROOT = Path(memeloom.__file__).parent
 _HEADS = {
@@ -58,6 +60,7 @@ _NAMES = {
 _TITLES = {"memeloom": "memeloom", "kinds": "Kinds of models", "engines": "OCR engines", "formats": "File formats"}
 
 
+@event_priority(100)  # before mkdocstrings reads its options
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Lay out the modules of the names under their installed name; mkdocstrings parses whatever is in that folder."""
     handlers = config.plugins["mkdocstrings"].config.handlers
@@ -85,12 +88,16 @@ class OurDocstrings(griffe.Extension):
 def as_google(docstring: str, section: str) -> str:
     """Return a docstring whose paragraphs of descriptions are sections.
 
-    A paragraph that begins with ``name: …`` is one of descriptions. Names that share one (``width, height: …``) are
-    joined by no-break spaces: griffe would take the second for a type.
+    A paragraph that begins with ``name: …`` is one of descriptions. Names that share one (``width, height: …``) get it
+    each: griffe would take the second for a type.
     """
     parts = docstring.split("\n\n")
     told = [f"{section}:\n{indent(part, '    ')}" if _DESCRIPTION.match(part) else part for part in parts]
-    return _NAMES_TOGETHER.sub(lambda match: match[0].replace(", ", ",\u00a0"), "\n\n".join(told))
+    return _TOGETHER.sub(_each, "\n\n".join(told))
+
+
+def _each(match: re.Match[str]) -> str:
+    return "\n".join(f"{match['indent']}{name}{match['text']}" for name in match["names"].split(", "))
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -90,6 +90,6 @@ def test_every_command_has_its_options_with_a_link_to_their_settings() -> None:
 def test_paragraphs_of_descriptions_become_sections() -> None:
     docstring = "A word.\n\nx, y: place of\n    its box.\nline: its number.\n\nNote: none of it is checked."
     assert python_reference.as_google(docstring, "Attributes") == (
-        "A word.\n\nAttributes:\n    x,\u00a0y: place of\n        its box.\n    line: its number.\n\n"
-        "Note: none of it is checked."
+        "A word.\n\nAttributes:\n    x: place of\n        its box.\n    y: place of\n        its box.\n"
+        "    line: its number.\n\nNote: none of it is checked."
     )
