@@ -118,7 +118,7 @@ lock: setup  ## Pin every dependency by version and hash again
 	rm requirements.lock.tmp
 
 docs: setup  ## Build the documentation site into build/site, strictly
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet -f docs/site/mkdocs.yml $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict -f docs/site/mkdocs.yml $(ARGS)
 
 docs-serve: setup  ## Show the documentation site on http://127.0.0.1:8008/ while you write
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve -a 127.0.0.1:8008 -f docs/site/mkdocs.yml $(ARGS)

@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent
 # Shown although no page may link to it.
 ALWAYS = ROOT / "CHANGELOG.md"
-_LINK = re.compile(r"(?<=\]\()(?P<path>[^)#\s:]+)(?=[)#])")
+_LINK = re.compile(r"(?<=\]\()(?P<path>[^)#\s:]+)(?P<fragment>(?:#[^)\s]*)?)(?=\))")
 _FENCE = "`" * 6
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".sh": "bash", ".toml": "toml", ".json": "json"}
 
@@ -39,7 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Point links to files outside docs/ at what the site shows of them."""
     origin = ROOT / page.meta.get("origin", f"docs/{page.file.src_uri}")
-    return _LINK.sub(lambda match: _rewritten(match["path"], origin, page.file.src_uri), markdown)
+    return rewritten(markdown, origin, page.file.src_uri)
 
 
 def linked(origin: Path) -> list[Path]:
@@ -60,11 +60,18 @@ def shown_as(path: Path) -> str:
     return f"source/{name}.md" if _text(path) is not None else f"source/{name}"
 
 
-def _rewritten(link: str, origin: Path, page: str) -> str:
+def rewritten(markdown: str, origin: Path, page: str) -> str:
+    """Return the Markdown of the file `origin` with the links of the site's page `page`."""
+    return _LINK.sub(lambda match: _target(match["path"], match["fragment"], origin, page), markdown)
+
+
+def _target(link: str, fragment: str, origin: Path, page: str) -> str:
     path = (origin.parent / link).resolve()
     if not path.is_relative_to(ROOT) or not path.is_file():
-        return link  # the strict build names it
-    return posixpath.relpath(shown_as(path), posixpath.dirname(page) or ".")
+        return link + fragment  # the strict build names it
+    target = posixpath.relpath(shown_as(path), posixpath.dirname(page) or ".")
+    # A code host's anchors of lines are none of ours.
+    return target + (fragment if path.suffix == ".md" else "")
 
 
 def _file(path: Path, config: MkDocsConfig) -> File:

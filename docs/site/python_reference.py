@@ -1,12 +1,21 @@
 """Generate the reference of the Python interface: the names that are public, documented by their docstrings."""
 
+import re
 import shutil
 from pathlib import Path
+from textwrap import indent
+from typing import Any
 
+import griffe
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
 import memeloom
+
+_DESCRIPTION = re.compile(r"[a-z_]\w*(?:, [a-z_]\w*)*: ")
+# Names that share a description, whose further lines are indented more.
+_TOGETHER = re.compile(r"^(?P<indent> *)(?P<names>\w+(?:, \w+)+)(?P<text>: .*(?:\n(?P=indent) +.*)*)", re.MULTILINE)
 
 _ROOT = Path(memeloom.__file__).parent
 _HEADS = {
@@ -51,9 +60,11 @@ _NAMES = {
 _TITLES = {"memeloom": "memeloom", "kinds": "Kinds of models", "engines": "OCR engines", "formats": "File formats"}
 
 
+@event_priority(100)  # before mkdocstrings reads its options
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Lay out the modules of the names under their installed name; mkdocstrings parses whatever is in that folder."""
     handlers = config.plugins["mkdocstrings"].config.handlers
+    handlers["python"]["options"]["extensions"] = [f"{__file__}:{OurDocstrings.__name__}"]
     packages = Path(config.config_file_path).parent / handlers["python"]["paths"][0]
     shutil.rmtree(packages, ignore_errors=True)
     for module in {name.rpartition(".")[0] for names in _NAMES.values() for name in names}:
@@ -63,6 +74,30 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(_ROOT / part, copy)
     return config
+
+
+class OurDocstrings(griffe.Extension):
+    """Tell griffe what our docstrings mean where they differ from Google's style."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Change the docstring of `obj`."""
+        if obj.docstring:
+            obj.docstring.value = as_google(obj.docstring.value, "Attributes" if obj.is_class else "Args")
+
+
+def as_google(docstring: str, section: str) -> str:
+    """Return a docstring whose paragraphs of descriptions are sections.
+
+    A paragraph that begins with ``name: …`` is one of descriptions. Names that share one (``width, height: …``) get it
+    each: griffe would take the second for a type.
+    """
+    parts = docstring.split("\n\n")
+    told = [f"{section}:\n{indent(part, '    ')}" if _DESCRIPTION.match(part) else part for part in parts]
+    return _TOGETHER.sub(_each, "\n\n".join(told))
+
+
+def _each(match: re.Match[str]) -> str:
+    return "\n".join(f"{match['indent']}{name}{match['text']}" for name in match["names"].split(", "))
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
