@@ -16,6 +16,7 @@ from memeloom.cli.context import CommandContext
 from memeloom.cli.every import seconds_of
 from memeloom.cli.options import Command
 from memeloom.cli.terminal import confirmed, count_table, echo_json, echo_row, error_console
+from memeloom.configs.extras import require
 from memeloom.report.format import number
 
 if TYPE_CHECKING:  # `memeloom --help` must not wait for them
@@ -90,6 +91,8 @@ def failed(
 
     given = {name: value for name, value in (("host", host), ("since", since), ("until", until)) if value is not None}
     sources, of_memes = _chosen(config, stages, requests_only=bool(given) or action == "drop")
+    if sources and (config.crawl.frontier or "").startswith(("redis", "unix")):
+        require("crawl", "redis")
     config = config.model_copy(update={"crawl": config.crawl.model_copy(update={"sources": sources})})
     chosen = _Failed(config, of_memes, DeadFilter(reason=reason, **given))  # type: ignore[arg-type]
     if action == "list":
