@@ -16,7 +16,7 @@ COPIED = (
     "catalog", "cli", "configs", "dataset", "demo", "docs", "engine", "ocr", "report", "scrapers", "serve", "templates",
     "tests", "train",
 )  # fmt: skip
-PARTS = ("filter", "ocr-engine", "source")
+PARTS = ("filter", "ocr-engine", "source", "model")
 
 
 @pytest.fixture
