@@ -23,7 +23,7 @@ _HEADS = {
     "records": "What a catalog holds (`memeloom.catalog.records`), and a record of a dataset.",
     "stores": "The protocols of the document store and the blob store; SQLite, MongoDB, folders and S3 implement them.",
     "steps": "Filters and OCR cleaning: a record in, `Keep(record)` or `Drop(reason)` out.",
-    "sources": "What a site that is crawled declares; [adding a source](../../new-source.md) shows one.",
+    "sources": "What a site that is crawled declares; [adding a source](../../how-to/new-source.md) shows one.",
     "engines": "What an OCR engine implements.",
     "kinds": "What a kind of model implements.",
     "formats": "What a file format of datasets implements.",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memeloom.configs.load import load_config
 from tests.docs.pages import DOCS, blocks, files
 
 ROOT = DOCS.parent
@@ -16,7 +17,7 @@ COPIED = (
     "catalog", "cli", "configs", "dataset", "demo", "docs", "engine", "ocr", "report", "scrapers", "serve", "templates",
     "tests", "train",
 )  # fmt: skip
-PARTS = ("filter", "ocr-engine")
+PARTS = ("filter", "ocr-engine", "source", "model")
 
 
 @pytest.fixture
@@ -50,3 +51,19 @@ def test_parts_are_added_by_following_the_pages(checkout: Path) -> None:
         capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (DOCS / "how-to").glob("*.md")))
+def test_the_settings_of_a_page_are_valid(page: str, tmp_path: Path) -> None:
+    shown = [block for block in blocks(f"how-to/{page}", "yaml") if not block.startswith("# scrapers/")]
+    for block in shown:
+        path = tmp_path / "my.yaml"
+        path.write_text(block.replace("shouting, ", ""))  # a filter that the page adds
+        load_config(path, environment={"MONGO_PASSWORD": "secret", "REDIS_PASSWORD": "secret"})
+
+
+@pytest.mark.parametrize("page", ["tutorial.md", *(f"how-to/{path.name}" for path in (DOCS / "how-to").glob("*.md"))])
+def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
+    path = DOCS / page
+    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+        assert link.startswith("http") or (path.parent / link).exists(), link

@@ -84,7 +84,12 @@ def like_a_meme(address: str) -> None:
     """Do what a visitor of the feed does."""
     with httpx2.Client(base_url=address, trust_env=False, follow_redirects=True) as visitor:
         memes: list[str] = []
-        until(lambda: memes.extend(re.findall(r'data-id="(\w+)"', visitor.get("/").text)) or memes, lambda: address)
+
+        def shown() -> list[str]:
+            memes[:] = re.findall(r'data-id="(\w+)"', visitor.get("/").text)
+            return memes
+
+        until(shown, lambda: f"no meme on {address}")
         visitor.post(f"/feed/memes/{memes[0]}/vote", data={"value": "1", "back": "/"}).raise_for_status()
 
 
