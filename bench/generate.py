@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from bench.rows import Row
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import SILENT
-from memeloom.configs.schema import KindName, Train
+from memeloom.configs.schema_models import KindName, Train
 from memeloom.dataset.manifest import DatasetTemplate, Manifest
 from memeloom.train.backend import BACKEND, keras
 from memeloom.train.causal.model import CausalCaptioner

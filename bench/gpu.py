@@ -21,7 +21,7 @@ from rich.table import Table
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Train
+from memeloom.configs.schema_models import Train
 from memeloom.train.backend import ACCELERATED, BACKEND, keras
 from memeloom.train.convnet.model import build_convnet
 from memeloom.train.fit import Interrupted, train_model

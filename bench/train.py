@@ -23,7 +23,7 @@ from rich.table import Table
 
 from memeloom.configs.load import load_config
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import KindName, Train
+from memeloom.configs.schema_models import KindName, Train
 from memeloom.dataset.texts import texts_of
 from memeloom.report.format import percent, short_percent
 from memeloom.report.plot import Plot, Series, picture

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.extras import require
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import KindName, Train
+from memeloom.configs.schema_models import KindName, Train
 from memeloom.dataset.formats.registry import check_readable
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.dataset.schema import Split

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import KindName, Train, Training, Transformer
+from memeloom.configs.schema_models import KindName, Train, Training, Transformer
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import END, Alphabet
 from memeloom.train.corpus import Captions, Dataset

@@ -24,7 +24,7 @@ from memeloom.configs.extras import require
 from memeloom.configs.outputs import replace_folder, write_json
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary
-from memeloom.configs.schema import KindName
+from memeloom.configs.schema_models import KindName
 from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.checks import check_backend
 from memeloom.train.contract import Captioner

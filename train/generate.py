@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.progress import SILENT, Progress
-from memeloom.configs.schema import Config, Generate
+from memeloom.configs.schema import Config
+from memeloom.configs.schema_models import Generate
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.checks import check_backend
 from memeloom.train.contract import CaptionWriter, Prompt

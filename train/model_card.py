@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from memeloom.configs.outputs import write_text
-from memeloom.configs.schema import KindName, Train
+from memeloom.configs.schema_models import KindName, Train
 from memeloom.dataset.manifest import Manifest
 from memeloom.report.format import duration, number, percent
 from memeloom.report.markdown import code, escaped, foreign, table
@@ -83,8 +83,8 @@ def render_model_card(folder: Path, settings: Train, manifest: Manifest) -> str:
     parts = [
         f"{_front_matter(card, manifest)}\n{MARK}",
         f"# Meme captions by {card['model']}",
-        f"A model that captions meme templates: {_KINDS[card['model']]}; {number(card['parameters'])} parameters. "
-        f"It writes a text for each box of a template.",
+        f"A model that captions meme templates: {_KINDS.get(card['model'], 'a kind of its own')}; "
+        f"{number(card['parameters'])} parameters. It writes a text for each box of a template.",
         f"## Use\n\n{use}",
         f"## Training data\n\n{_data(manifest)}",
         f"## Training\n\n{_training(metrics, settings)}",

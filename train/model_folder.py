@@ -32,7 +32,8 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import write_config
 from memeloom.configs.outputs import atomic_file, fsync_folder, write_json
 from memeloom.configs.progress import SILENT, Progress
-from memeloom.configs.schema import Config, KindName
+from memeloom.configs.schema import Config
+from memeloom.configs.schema_models import KindName
 from memeloom.dataset.manifest import DatasetTemplate, file_sha256
 from memeloom.train.checks import load_backend
 from memeloom.train.contract import Captioner, ModelParts, count_parameters, open_kind

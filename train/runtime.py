@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
-from memeloom.configs.schema import KindName
+from memeloom.configs.schema_models import KindName
 from memeloom.train.contract import CaptionWriter
 from memeloom.train.model_folder import CARD, NotAModel, check_files, load_model, read_card, read_templates
 from memeloom.train.runtime_folder import ENCODER, RuntimeParts, read_content

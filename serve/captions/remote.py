@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from memeloom.configs.errors import ConfigError
-from memeloom.configs.schema import KindName
+from memeloom.configs.schema_models import KindName
 from memeloom.serve.captions.batch import write_batch
 from memeloom.serve.captions.errors import CaptionsUnavailable, DeadlineExceeded
 from memeloom.serve.captions.request import CaptionRequest

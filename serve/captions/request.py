@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.configs.schema import Generate
+from memeloom.configs.schema_models import Generate
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.serve.captions.errors import CaptionsRefused, UnknownTemplate
 from memeloom.serve.captions.served import ServedModel

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from memeloom.catalog.feed import Feed, FeedMeme, FeedState, meme_id
-from memeloom.configs.schema import Generate
+from memeloom.configs.schema_models import Generate
 from memeloom.serve.captions.request import CaptionRequest
 from memeloom.serve.captions.service import Written
 from memeloom.serve.feed.pool import Pool

@@ -6,7 +6,8 @@ from click.testing import CliRunner
 from memeloom.cli.main import cli
 from memeloom.configs.errors import ConfigError
 from memeloom.configs.load import load_config
-from memeloom.configs.schema import Config, Generate
+from memeloom.configs.schema import Config
+from memeloom.configs.schema_models import Generate
 
 STRANGE = ["😀 hi", "pay ${NAMED}", "null", "[a, b", "12", "a: b #c", "\\u0041", "\x7f\x85\ufeff"]
 

@@ -20,7 +20,8 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.load import load_config
 from memeloom.configs.outputs import write_text
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Config, KindName
+from memeloom.configs.schema import Config
+from memeloom.configs.schema_models import KindName
 from memeloom.dataset.manifest import Manifest, read_manifest
 from memeloom.train.characters import END, Alphabet
 from memeloom.train.contract import Captioner, open_kind

@@ -17,7 +17,8 @@ import pytest
 
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.outputs import atomic_file
-from memeloom.configs.schema import Config, Training
+from memeloom.configs.schema import Config
+from memeloom.configs.schema_models import Training
 from memeloom.dataset.formats.tfrecord import read_records
 from memeloom.train.contract import Batch
 from memeloom.train.corpus import open_dataset

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.configs.schema import KindName
+from memeloom.configs.schema_models import KindName
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.causal.estimates import encoded_name
 from memeloom.train.causal.recall import DEPTHS, Recall, joined

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import Train
+from memeloom.configs.schema_models import Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import compiled, keras, padded_rows
 from memeloom.train.causal.decoding import (

@@ -6,7 +6,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.configs.schema import KindName
+from memeloom.configs.schema_models import KindName
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import MAX_BOXES, PREFIX_WIDTH, Alphabet
 from memeloom.train.contract import Prompt, boxes_closed

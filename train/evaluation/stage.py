@@ -14,7 +14,8 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import write_json, write_text
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.runs import Summary, commit
-from memeloom.configs.schema import Config, Evaluate
+from memeloom.configs.schema import Config
+from memeloom.configs.schema_models import Evaluate
 from memeloom.dataset.remote.mirror import local_folder
 from memeloom.train.checks import check_backend
 from memeloom.train.contract import Captioner, count_parameters

@@ -15,7 +15,7 @@ import numpy as np
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.outputs import atomic_file
-from memeloom.configs.schema import Train, Training
+from memeloom.configs.schema_models import Train, Training
 from memeloom.dataset.manifest import file_sha256
 from memeloom.train.contract import TrainingTask
 from memeloom.train.corpus import Dataset

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from memeloom.configs.schema import Training
+from memeloom.configs.schema_models import Training
 from memeloom.train.backend import keras
 from memeloom.train.contract import TrainingTask
 

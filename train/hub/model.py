@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import KindName, Train
+from memeloom.configs.schema_models import KindName, Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import ACCELERATED, compiled, keras
 from memeloom.train.characters import END, Alphabet

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import KindName, Train
+from memeloom.configs.schema_models import KindName, Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import CaptionScores, ModelParts, Prompt, boxes_closed

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.configs.schema import KindName
+from memeloom.configs.schema_models import KindName
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.characters import Alphabet
 from memeloom.train.contract import ALL_BOXES, Prompt

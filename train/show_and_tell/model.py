@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import ShowAndTell, Train
+from memeloom.configs.schema_models import ShowAndTell, Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.dataset.vocabulary import read_words
 from memeloom.train.backend import ACCELERATED, compiled, keras, padded_rows

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from memeloom.configs.progress import Progress
-from memeloom.configs.schema import KindName, Train
+from memeloom.configs.schema_models import KindName, Train
 from memeloom.dataset.manifest import DatasetTemplate
 from memeloom.train.backend import ACCELERATED, compiled, keras
 from memeloom.train.characters import Alphabet

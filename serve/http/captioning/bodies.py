@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memeloom.configs.schema import Generate
+from memeloom.configs.schema_models import Generate
 from memeloom.serve.captions.request import CaptionRequest
 from memeloom.serve.captions.service import Written
 from memeloom.train.decoding.draft import WrittenCaption

@@ -13,7 +13,8 @@ from memeloom.catalog.documents import DocumentStore
 from memeloom.catalog.feed import FeedMeme, FeedState
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
-from memeloom.configs.schema import Generate, Store
+from memeloom.configs.schema import Store
+from memeloom.configs.schema_models import Generate
 from memeloom.serve.captions.request import CaptionRequest, new_template
 from memeloom.serve.captions.service import Written
 from memeloom.serve.feed.feed import Feed
