@@ -13,8 +13,8 @@ NOTEBOOK = DOCS / "notebook.ipynb"
 
 @pytest.mark.filterwarnings("default")  # of the Jupyter packages, which are not ours
 def test_the_notebook_runs_and_shows_what_its_committed_outputs_show(tmp_path: Path) -> None:
-    committed = nbformat.read(NOTEBOOK, as_version=4)
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    committed = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(
         notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
