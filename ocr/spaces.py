@@ -119,7 +119,7 @@ def _piece_surprisal(piece: str, before: int | None, model: WordModel) -> float:
 
 def _merge(pieces: Sequence[Word], text: str) -> Word:
     last = pieces[-1]
-    return replace(pieces[0], text=text, width=last.x + last.width - pieces[0].x)
+    return replace(pieces[0], text=text, width=last.x + last.width - pieces[0].x, gaps=(), others=())
 
 
 def split_text(text: str, model: WordModel, gaps: Sequence[float] = ()) -> list[str]:
@@ -214,6 +214,6 @@ def _case_changes(text: str) -> set[int]:
 def _cut_word(word: Word, pieces: Iterable[str]) -> list[Word]:
     found, start, step = [], 0, word.width / max(len(word.text), 1)
     for piece in pieces:
-        found.append(replace(word, text=piece, x=word.x + start * step, width=len(piece) * step))
+        found.append(replace(word, text=piece, x=word.x + start * step, width=len(piece) * step, gaps=(), others=()))
         start += len(piece)
     return found
