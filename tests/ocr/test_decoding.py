@@ -10,7 +10,7 @@ CHARACTERS = "abcdefghijklmnopqrstuvwxyz.'’ "
 
 
 def output(text: str, *seen: tuple[int, str, float]) -> NDArray[np.float32]:
-    """A row for each character of `text`, ``_`` for a blank, all but certain; (row, character, probability) also seen."""
+    """A row for each character of `text`, ``_`` for a blank, nearly certain; seen: row, character, probability."""
     rows = np.full((len(text), 1 + len(CHARACTERS)), 1e-6, np.float32)
     for row, character in enumerate(text):
         rows[row, 0 if character == "_" else 1 + CHARACTERS.index(character)] = 1.0
