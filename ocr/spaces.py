@@ -35,7 +35,7 @@ _JOIN_MARGIN, _SET_APART = 8.0, 3
 _ENGLISH = 0.8
 # Bonus for a split at a change of case: ``ForeverAlone``.
 _CASE = 2.0
-# Where the engine says that a space is less likely than this, there is none: "Greenpeace".
+# Where the engine says that a space is less likely than this, there is none: "BigPharma".
 _NO_SPACE = 0.001
 # No two words have a lower surprisal.
 _CHEAPEST_CUT = 5.0

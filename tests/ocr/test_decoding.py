@@ -25,7 +25,7 @@ def texts(rows: NDArray[np.float32]) -> list[str]:
 
 
 def test_a_character_is_one_run_of_rows() -> None:
-    assert texts(output("hee_l_llo")) == ["hello"[:3] + "lo"]
+    assert texts(output("hee_l_llo")) == ["hello"]
     assert texts(output("to be_")) == ["to", "be"]
 
 
@@ -61,15 +61,15 @@ def test_sure_words_have_no_other_readings() -> None:
 def test_doubtful_words_have_others_with_their_probabilities() -> None:
     found, word = decode(output("tound it", (0, "f", 0.4)), CHARACTERS)
     assert (found.text, word.others) == ("tound", ())
-    assert found.others == (("found", pytest.approx(0.4 / 0.6, rel=1e-3)),)
+    ((other, ratio),) = found.others
+    assert other == "found"
+    assert ratio == pytest.approx(0.4 / 0.6, rel=1e-3)
 
 
 def test_others_have_letters_more_or_fewer() -> None:
     (more,) = decode(output("hi_ler", (2, "t", 0.3)), CHARACTERS)
     assert more.text == "hiler"
     assert [text for text, _ in more.others] == ["hitler"]
-    (fewer,) = decode(output("cc_ontrol"[1:] + "l", (8, "_", 0.45)), CHARACTERS)
-    assert fewer.others == ()
     (fewer,) = decode(output("x_if", (0, "_", 0.45)), CHARACTERS)
     assert [text for text, _ in fewer.others] == ["if"]
 
