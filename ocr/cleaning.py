@@ -8,6 +8,7 @@ from typing import TypeAlias
 from memeloom.configs.schema import Ocr
 from memeloom.engine import steps
 from memeloom.engine.steps import Drop, Keep
+from memeloom.ocr.choices import choose_readings
 from memeloom.ocr.lookalikes import correct_lookalikes
 from memeloom.ocr.noise import drop_columns, drop_screen, drop_small_print, need_words
 from memeloom.ocr.reading import Reading
@@ -25,13 +26,14 @@ _CERTAIN = 90.0
 def cleaning_steps(settings: Ocr, model: WordModel | None = None) -> tuple[Step, ...]:
     """Return the steps in order.
 
-    model: words of the catalog's captions. Without it (languages other than English), look-alike letters are not
-        corrected, lost spaces are not restored, and unknown words stay.
+    model: words of the catalog's captions. Without it (languages other than English), misread words and look-alike
+        letters are not corrected, lost spaces are not restored, and unknown words stay.
     """
     return (
         replace_bars,
         need_text,
         lambda reading: keep_confident_words(reading, settings.min_confidence),
+        *((choose_readings(model),) if model else ()),
         drop_columns,
         drop_screen,
         drop_watermarks,

@@ -18,25 +18,24 @@ from memeloom.engine.steps import Keep, Step
 from memeloom.ocr.engines.contract import Word
 from memeloom.ocr.reading import Reading
 from memeloom.ocr.watermarks import is_address
-from memeloom.ocr.words import WordModel, caption_words
+from memeloom.ocr.words import LETTER, WordModel
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{2})[.,!?;:…]+(?=[^\W\d_]{2}|[IAia]\b)")
 # The end of a quotation, but not the middle of "don't", "o'clock" or "y'all".
 _QUOTE_END = re.compile(r"([^\W\d_]{3,})['’](?=([^\W\d_]{3,}))")
-# Surprisal (nats) of each letter of an unknown word, what each letter beyond `_LONG` adds, and that of a number.
-_LETTER, _LONG, _LONG_LETTER, _NUMBER = 1.7, 12, 1.0, 7.0
+# Surprisal (nats) that each letter of an unknown word beyond `_LONG` adds, and that of a number.
+_LONG, _LONG_LETTER, _NUMBER = 12, 1.0, 7.0
 # How much more likely (nats) the pieces must be than an unknown word, and than a known one.
 _MARGIN, _KNOWN_MARGIN = 0.5, 5.0
 # How much more likely (nats) a word must be than its pieces, which one short piece that is no word gives away; and how
 # many single letters are a word with letters set apart.
 _JOIN_MARGIN, _SET_APART = 8.0, 3
-# Share of known words, of this length or longer, in a reading that is English throughout. In Hindi, "se ek" is not
-# "seek".
-_ENGLISH, _LONGER = 0.8, 3
+# Share of known words in a reading that is English throughout. In Hindi, "se ek" is not "seek".
+_ENGLISH = 0.8
 # Bonus for a split at a change of case: ``ForeverAlone``.
 _CASE = 2.0
-# Where the engine says that a space is less likely than this, there is none: "Greenpeace".
+# Where the engine says that a space is less likely than this, there is none: "BigPharma".
 _NO_SPACE = 0.001
 # No two words have a lower surprisal.
 _CHEAPEST_CUT = 5.0
@@ -70,7 +69,7 @@ def remove_spaces(model: WordModel) -> Step[Reading]:
     """Return the step that joins words which the engine cut in pieces."""
 
     def step(reading: Reading) -> Keep[Reading]:
-        if _known_share(reading, model) < _ENGLISH:
+        if model.known_share(word.text for word in reading.words) < _ENGLISH:
             return Keep(reading)
         words: list[Word] = []
         for _, line in groupby(reading.words, key=lambda word: word.line):
@@ -81,12 +80,6 @@ def remove_spaces(model: WordModel) -> Step[Reading]:
         return Keep(replace(reading, words=tuple(words)) if len(words) < len(reading.words) else reading)
 
     return step
-
-
-def _known_share(reading: Reading, model: WordModel) -> float:
-    texts = (text for word in reading.words for text in caption_words(word.text))
-    known = [text in model for text in texts if len(text) >= _LONGER and not text.isdecimal()]
-    return sum(known) / len(known) if known else 1.0
 
 
 def _join_letters(line: Sequence[Word], model: WordModel) -> list[Word]:
@@ -121,12 +114,12 @@ def _is_word(piece: str, model: WordModel) -> bool:
 
 def _piece_surprisal(piece: str, before: int | None, model: WordModel) -> float:
     row = model.row(piece)
-    return model.unseen_surprisal + _LETTER * len(piece) if row is None else model.surprisal(row, before)
+    return model.unseen_surprisal + LETTER * len(piece) if row is None else model.surprisal(row, before)
 
 
 def _merge(pieces: Sequence[Word], text: str) -> Word:
     last = pieces[-1]
-    return replace(pieces[0], text=text, width=last.x + last.width - pieces[0].x)
+    return replace(pieces[0], text=text, width=last.x + last.width - pieces[0].x, gaps=(), others=())
 
 
 def split_text(text: str, model: WordModel, gaps: Sequence[float] = ()) -> list[str]:
@@ -157,7 +150,7 @@ def _cuts(token: re.Match[str], model: WordModel, whole: set[int]) -> list[int]:
     row = model.row(folded)
     if row is None:
         letters = len(folded)
-        bound = model.unseen_surprisal + _LETTER * letters + _LONG_LETTER * max(0, letters - _LONG) - _MARGIN
+        bound = model.unseen_surprisal + LETTER * letters + _LONG_LETTER * max(0, letters - _LONG) - _MARGIN
     else:
         bound = model.surprisal(row) - _KNOWN_MARGIN
     if bound < _CHEAPEST_CUT:
@@ -221,6 +214,6 @@ def _case_changes(text: str) -> set[int]:
 def _cut_word(word: Word, pieces: Iterable[str]) -> list[Word]:
     found, start, step = [], 0, word.width / max(len(word.text), 1)
     for piece in pieces:
-        found.append(replace(word, text=piece, x=word.x + start * step, width=len(piece) * step))
+        found.append(replace(word, text=piece, x=word.x + start * step, width=len(piece) * step, gaps=(), others=()))
         start += len(piece)
     return found

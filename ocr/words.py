@@ -21,6 +21,10 @@ _PRIOR_WORDS = 500_000
 _UNCOMMON = 0.05
 # The list counts words that it has from dictionaries alone this often.
 _UNSEEN_COUNT = 50
+# Shorter words are known in many languages.
+_LONGER = 3
+# Surprisal (nats) of each letter of an unknown word.
+LETTER = 1.7
 # Weight of the pair's probability in the interpolation, where the pair was seen.
 _PAIR_SHARE = 0.7
 _LOG_SINGLE_SHARE = math.log(1 - _PAIR_SHARE)
@@ -89,6 +93,12 @@ class WordModel:
     def __contains__(self, word: str) -> bool:
         """Return whether the case-folded `word` is known."""
         return word in self._rows
+
+    def known_share(self, texts: Iterable[str]) -> float:
+        """Return the share of known words among those of `texts` with three letters or more; 1 without any."""
+        words = (word for text in texts for word in caption_words(text))
+        known = [word in self for word in words if len(word) >= _LONGER and not word.isdecimal()]
+        return sum(known) / len(known) if known else 1.0
 
     def row(self, word: str) -> int | None:
         """Return the row of the case-folded `word`; None if unknown."""

@@ -4,24 +4,22 @@ The package's own pipeline wastes time on padding, a direction classifier, too m
 detection runs on a small copy (again on a larger one if little was found), then each line is recognised at its own
 width.
 
-Detection: `rapidocr_lines.py`. Recognition: one character or blank per eight pixels (connectionist temporal
-classification, Graves et al. 2006), so each word has its own box.
+Detection: `rapidocr_lines.py`. What the recogniser's output says: `rapidocr_text.py`.
 """
 
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from memeloom.configs.extras import require
 from memeloom.ocr.engines.contract import ReadFailed, Word
 from memeloom.ocr.engines.rapidocr_lines import Corners, detect_lines
+from memeloom.ocr.engines.rapidocr_text import Piece, decode
 from memeloom.ocr.models.networks import Networks, Picture, network_input, networks
 
 # Square roots of the area given to the detector, tuned on half of the real memes.
@@ -31,10 +29,6 @@ _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 
 # Recognition: the line height of training, and the longest line in heights.
 _HEIGHT, _MAX_ASPECT = 48, 40
-# A space or apostrophe less likely than a blank, but not less than this, counts: between letters or digits, elsewhere,
-# and between letters.
-_SPACE_INSIDE, _SPACE_PROBABILITY, _APOSTROPHE_PROBABILITY = 0.03, 0.1, 0.05
-_BLANK = 0
 
 
 class RapidOcr:
@@ -89,20 +83,6 @@ def check(language: str) -> None:
     networks(language)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A word of a line.
-
-    start, end: position in the line, 0-1. confidence: mean over its characters, 0-1. gaps: as in `Word`.
-    """
-
-    text: str
-    start: float
-    end: float
-    confidence: float
-    gaps: tuple[float, ...]
-
-
 def read_line(network: Any, characters: str, picture: Picture, corners: Corners) -> list[Piece]:
     """Return the words of the line between `corners`, clockwise from top left, of a BGR `picture`.
 
@@ -110,7 +90,7 @@ def read_line(network: Any, characters: str, picture: Picture, corners: Corners)
     """
     line = crop_line(picture, corners)
     (found,) = network.run(None, {network.get_inputs()[0].name: network_input(line)})
-    return _decode(found[0], characters)
+    return decode(found[0], characters)
 
 
 def crop_line(picture: Picture, corners: Corners) -> Picture:
@@ -125,56 +105,6 @@ def crop_line(picture: Picture, corners: Corners) -> Picture:
     size = width, _HEIGHT
     line = cv2.warpPerspective(picture, transform, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
     return line.astype(np.uint8, copy=False)
-
-
-def _decode(probabilities: NDArray[np.float32], characters: str) -> list[Piece]:
-    """Decode the recogniser's output, shape (steps, 1 + characters), into words."""
-    best = probabilities.argmax(axis=1)
-    fresh = np.flatnonzero((best != _BLANK) & np.concatenate(([True], best[1:] != best[:-1])))
-    space = characters.rindex(" ") + 1
-    words: list[list[int]] = [[]]
-    gaps: list[list[float]] = [[]]
-    for step in fresh:
-        gap, least = 0.0, _SPACE_PROBABILITY
-        if words[-1]:
-            before = words[-1][-1]
-            gap = probabilities[before + 1 : step, space].max(initial=0.0)
-            if characters[best[before] - 1].isalnum() and characters[best[step] - 1].isalnum():
-                least = _SPACE_INSIDE
-        if best[step] == space or gap > least:
-            words.append([])
-            gaps.append([])
-        elif words[-1]:
-            gaps[-1].append(float(gap))
-        if best[step] != space:
-            words[-1].append(int(step))
-    return [
-        _to_piece(word, between, probabilities, characters) for word, between in zip(words, gaps, strict=True) if word
-    ]
-
-
-def _to_piece(
-    steps: Sequence[int], gaps: Sequence[float], probabilities: NDArray[np.float32], characters: str
-) -> Piece:
-    """Return the word whose characters lie at `steps`, with the apostrophes between them."""
-    best = probabilities[steps].argmax(axis=1)
-    apostrophe = characters.index("'") + 1
-    text, between = [characters[best[0] - 1]], list[float]()
-    for number, gap in enumerate(gaps, 1):
-        character = characters[best[number] - 1]
-        inside = probabilities[steps[number - 1] + 1 : steps[number], apostrophe]
-        if text[-1].isalpha() and character.isalpha() and inside.max(initial=0.0) > _APOSTROPHE_PROBABILITY:
-            text.append("'")
-            between.append(0.0)
-        text.append(character)
-        between.append(gap)
-    return Piece(
-        "".join(text),
-        start=steps[0] / len(probabilities),
-        end=(steps[-1] + 1) / len(probabilities),
-        confidence=float(probabilities[steps, best].mean()),
-        gaps=tuple(between),
-    )
 
 
 def _load(path: Path) -> Any:
@@ -210,7 +140,7 @@ def _to_words(pieces: Sequence[Piece], corners: Corners, picture: Picture, line:
         Word(
             piece.text,
             left + piece.start * (right - left), top, (piece.end - piece.start) * (right - left), bottom - top,
-            min(confidence, 100.0), line, piece.gaps,
+            min(confidence, 100.0), line, piece.gaps, piece.others,
         )
         for piece in pieces
     ]  # fmt: skip

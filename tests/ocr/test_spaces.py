@@ -60,6 +60,12 @@ def test_names_rare_words_addresses_and_numbers_stay_whole(word: str, model: Wor
     assert split_text(word, model) == [word]
 
 
+def test_words_stay_whole_where_the_engine_saw_no_space(model: WordModel) -> None:
+    assert split_text("tobe,", model, (0.0, 0.02, 0.0, 0.0)) == ["to", "be,"]
+    assert split_text("tobe,", model, (0.0, 0.0, 0.0, 0.0)) == ["tobe,"]
+    assert split_text("tobeorbe", model, (0.0, 0.02, 0.0, 0.0, 0.0, 0.02, 0.0)) == ["tobeorbe"], "not at all places"
+
+
 def test_case_decides_some_splits(model: WordModel) -> None:
     assert split_text("itif", model) == ["itif"]
     assert split_text("itIf", model) == ["it", "If"]
