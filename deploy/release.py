@@ -101,7 +101,8 @@ def bill_of_materials(version: str) -> str:
     """Return the bill of materials of `memeloom[all]` as installed here, in CycloneDX JSON. Exits if it is invalid."""
     command = [
         "environment", sys.prefix, "--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "application",
-        "--spec-version", "1.6", "--output-reproducible", "--no-validate", "--output-format", "JSON", "--output-file", "-",
+        "--spec-version", "1.6", "--output-reproducible", "--no-validate", "--output-format", "JSON",
+        "--output-file", "-",
     ]  # fmt: skip
     made: dict[str, Any] = json.loads(_call(sys.executable, "-m", "cyclonedx_py", *command))
     made["metadata"]["component"].update(version=version, purl=f"pkg:pypi/memeloom@{version}")

@@ -78,8 +78,8 @@ def render_model_card(folder: Path, settings: Train, manifest: Manifest) -> str:
     """Return the card in Markdown, without an evaluation. Raises NotAModel."""
     card = read_card(folder, check=lambda _: False)
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    names = {template.id: template.name for template in manifest.templates}
-    use = _USE.format(folder="FOLDER", template=next(iter(names), "TEMPLATE"))
+    slugs = (template.slug for template in manifest.templates if template.slug.isascii())
+    use = _USE.format(folder="FOLDER", template=next(slugs, "TEMPLATE"))
     parts = [
         f"{_front_matter(card, manifest)}\n{MARK}",
         f"# Meme captions by {card['model']}",

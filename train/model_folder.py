@@ -48,6 +48,7 @@ _CONFIG = "config.yaml"
 _COUNTS = "counts.npz"
 _ARRAY, _ARRAYS = ".npy", ".npz"
 _NEW = ".new"
+_LONGEST_CAUSE: Final = 300
 # Modules with a function `runtime_arrays(model)`.
 _ARRAYS_OF: Final[Mapping[KindName, str]] = MappingProxyType({"causal": "memeloom.train.causal.runtime"})
 
@@ -136,8 +137,12 @@ def load_model(folder: Path, progress: Progress = SILENT) -> Captioner:
         if card["networks"] and _is_device_full(error):
             raise
         # The files are untrusted, and Keras, NumPy and the kinds may raise anything.
-        reason = str(error) or type(error).__name__
-        raise NotAModel(f"{folder}: the model cannot be read ({reason}); train again") from error
+        raise NotAModel(f"{folder}: the model cannot be read ({cause_of(error)}); train again") from error
+
+
+def cause_of(error: Exception) -> str:
+    """Return what an exception of a library says, on one line."""
+    return " ".join(str(error).split())[:_LONGEST_CAUSE] or type(error).__name__
 
 
 def _read_network(path: Path) -> Any:

@@ -24,7 +24,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import SILENT, Progress
 from memeloom.configs.schema_models import KindName
 from memeloom.train.contract import CaptionWriter
-from memeloom.train.model_folder import CARD, NotAModel, check_files, load_model, read_card, read_templates
+from memeloom.train.model_folder import CARD, NotAModel, cause_of, check_files, load_model, read_card, read_templates
 from memeloom.train.runtime_folder import ENCODER, RuntimeParts, read_content
 
 # The manifest of an export, which `memeloom.train.export` writes.
@@ -125,9 +125,7 @@ def _opened(folder: Path, progress: Progress) -> CaptionWriter:
         raise
     except Exception as error:
         # The files are untrusted, and NumPy, zipfile and the kinds may raise anything.
-        raise NotAModel(
-            f"{folder}: the model cannot be read ({str(error) or type(error).__name__}); train again"
-        ) from error
+        raise NotAModel(f"{folder}: the model cannot be read ({cause_of(error)}); train again") from error
 
 
 def _extra(source: _Source, name: str) -> Any | None:
@@ -138,8 +136,7 @@ def _extra(source: _Source, name: str) -> Any | None:
         return read_content(source.folder / name)
     except Exception as error:
         # The file is untrusted, and NumPy and zipfile may raise anything.
-        reason = str(error) or type(error).__name__
-        raise NotAModel(f"{source.folder / name}: cannot be read ({reason}); train again") from error
+        raise NotAModel(f"{source.folder / name}: cannot be read ({cause_of(error)}); train again") from error
 
 
 def _runtime(source: _Source) -> Any:

@@ -1,6 +1,6 @@
 """Read Parquet, also as the package `datasets` writes it. Needs the extra ``parquet``.
 
-Memory grows with the largest page, of which pyarrow may hold a few, not with the row group.
+Memory grows with the largest page, of which pyarrow may hold a few, not with the row group, unless that is small.
 
 A picture is a column of bytes, or a struct of ``bytes`` and ``path``. Columns of other types, such as vectors, are not
 read. Labels of `datasets` (``ClassLabel``) are read by their names.
@@ -20,6 +20,9 @@ _BATCH_ROWS: Final = 1000
 _MOST_GROUP: Final = 2**30
 _MOST_RATIO: Final = 2
 _BUFFER: Final = 1024 * 1024
+# Row groups up to this size are read whole: from a stream, pyarrow reserves as many bytes as the header of a page
+# states, up to 2 GiB, before it reads any.
+_WHOLE_GROUP: Final = 64 * 1024 * 1024
 _MOST_METADATA: Final = 64 * 1024 * 1024
 _PICTURE: Final = {"bytes", "path"}
 
@@ -32,9 +35,11 @@ def read_parquet(path: Path, _max_image_bytes: int) -> Iterator[DumpEntry | Prob
 
     number = 0
     try:
+        limits = {"thrift_string_size_limit": _MOST_METADATA, "thrift_container_size_limit": _MOST_METADATA}
+        with ParquetFile(path, pre_buffer=False, **limits) as file:
+            buffer = _buffer_bytes(file.metadata, path.stat().st_size)
         with ParquetFile(
-            path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True,
-            thrift_string_size_limit=_MOST_METADATA, thrift_container_size_limit=_MOST_METADATA,
+            path, buffer_size=buffer, pre_buffer=False, page_checksum_verification=True, **limits
         ) as file:  # fmt: skip
             schema = file.schema_arrow
             columns = [field.name for field in schema if _is_read(field.type)]
@@ -79,6 +84,22 @@ def _is_bytes(kind: Any) -> bool:
     from pyarrow import types
 
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
+
+
+def _buffer_bytes(metadata: Any, file_bytes: int) -> int:
+    """Return the size of the buffer to read a file with, 0 to read whole row groups. Raises OSError for false sizes."""
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    sizes = [sum(_packed_bytes(group.column(at)) for at in range(group.num_columns)) for group in groups]
+    if max(sizes, default=0) > file_bytes:
+        raise OSError("a row group that is larger than the file")
+    return 0 if max(sizes, default=0) <= _WHOLE_GROUP else _BUFFER
+
+
+def _packed_bytes(chunk: Any) -> int:
+    size = int(chunk.total_compressed_size)
+    if size < 0:
+        raise OSError("a column chunk of a negative size")
+    return size
 
 
 def _group_bytes(group: Any, columns: Sequence[str]) -> tuple[int, int]:

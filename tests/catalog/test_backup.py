@@ -1,5 +1,6 @@
 """A backup, made while others write, restores what was stored before it began; killed, it leaves the former one."""
 
+import hashlib
 import json
 import os
 import signal
@@ -182,6 +183,19 @@ def test_a_damaged_backup_restores_nothing(filled: Store, tmp_path: Path) -> Non
         restore(filled, tmp_path / "backup")
     with pytest.raises(StoreMissing):
         open_documents(filled, read_only=True)
+
+
+def test_a_hostile_list_of_pictures_is_refused(filled: Store, tmp_path: Path) -> None:
+    back_up(filled, tmp_path / "backup")
+    destroy(filled)
+    about = tmp_path / "backup" / "backup.json"
+    manifest = json.loads(about.read_text())
+    for listed in (b"\xff\xfe\n", b"../../../etc/passwd\n"):
+        (tmp_path / "backup" / manifest["folder"] / "blobs.txt").write_bytes(listed)
+        manifest["files"]["blobs.txt"] = {"bytes": len(listed), "sha256": hashlib.sha256(listed).hexdigest()}
+        about.write_text(json.dumps(manifest))
+        with pytest.raises(MemeloomError, match="is not a blob key"):
+            restore(filled, tmp_path / "backup")
 
 
 def test_what_is_no_backup_is_refused(store_config: Store, tmp_path: Path) -> None:

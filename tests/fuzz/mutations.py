@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 # Sizes and numbers that a length, a count or an index may state.
 _SIZES: Final = tuple(
-    number.to_bytes(width, order, signed=number < 0)  # type: ignore[arg-type]
+    number.to_bytes(width, order, signed=number < 0)
     for width in (1, 2, 4, 8)
     for order in ("little", "big")
     for number in (0, 1, -1, 2 ** (8 * width - 1) - 1, -(2 ** (8 * width - 1)), 2 ** (8 * width - 2))

@@ -47,6 +47,12 @@ def test_results_are_read_from_scripts_in_order_without_duplicates() -> None:
     assert google.parse_results(page(script(ONE, TWO, ONE)), URL) == FOUND
 
 
+def test_a_link_whose_address_cannot_be_parsed_costs_only_itself() -> None:
+    links = "".join(f'<a href="{address}/imgres?imgurl=https://b.example/2.png">x</a>' for address in ("//[bad", ""))
+    (image,) = google.parse_results(f"<html><body>{links}</body></html>", URL)
+    assert image.image_url == "https://b.example/2.png"
+
+
 def test_arrays_inside_a_string_of_a_script_are_read() -> None:
     text = script(ONE, TWO).replace("\\", "\\\\").replace('\\\\"', '\\\\\\"')
     quoted = "'" + text.replace('"', "\\x22").replace("[", "\\x5b").replace("<", "\\x3c") + "'"

@@ -262,3 +262,39 @@ def test_the_demos_editor_states_the_boxes_of_its_templates() -> None:
         stated = parse_editor(editor_page(blank, "images", (500, 420)))
         for found, box in zip(stated, blank.boxes, strict=True):
             assert places(found) == pytest.approx(places(box), abs=0.001), blank.name
+
+
+@pytest.mark.parametrize("page", ["[]", '{"a": 1}', "[" * 3000, "1"])
+def test_a_page_that_is_json_is_read_as_a_page(page: str) -> None:
+    with pytest.raises(LayoutChanged):
+        imgflip.parse_listing(page, URL)
+
+
+@pytest.mark.parametrize(
+    "body", ["[" * 3000, '{"data": {"memes": [{"id": 1, "name": "a", "url": "b", "box_count": 1e999}]}}']
+)
+def test_an_api_answer_that_cannot_be_parsed_is_refused(body: str) -> None:
+    with pytest.raises(LayoutChanged):
+        imgflip.parse_api(body, URL)
+
+
+def test_a_template_whose_address_cannot_be_parsed_is_left_out_of_its_list() -> None:
+    title, picture = '<h3 class="mt-title"><a href="/meme/{0}">{0} Meme</a></h3>', '<div class="mt-img-wrap">{1}</div>'
+    box = f'<div class="mt-box">{title}{picture}</div>'
+    boxes = box.format("A", '<img src="http://[bad/4/30b1gx.jpg">') + box.format(
+        "B", '<img src="//i.example/4/30b1gx.jpg">'
+    )
+    (template,) = imgflip.parse_template_list(f'<div id="mt-boxes-wrap">{boxes}</div>', URL)
+    assert template.name == "B"
+
+
+def test_a_number_without_end_is_no_amount() -> None:
+    listing = imgflip.parse_listing(unit(PICTURE, stats=f"{'1' * 200_000} views, 56 upvotes"), URL)
+    assert (listing.memes[0].views, listing.memes[0].votes) == (None, 56)
+
+
+def test_an_editor_of_infinite_size_states_no_boxes() -> None:
+    style = f"left: {'9' * 400}px; top: 1px; width: 9px; height: 9px;"
+    page = '<div class="mm-canv" width="{0}" height="500"></div><div class="drag-box" style="{1}"></div>'
+    assert parse_editor(page.format("9" * 5000, "")) == ()
+    assert parse_editor(page.format("500", style)) == ()

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -545,6 +546,20 @@ def test_times_and_texts_that_python_cannot_hold_are_left_out(config: Config, tm
     parquet.write_table(pa.table({"caption": texts, "posted_at": times}), tmp_path / "a.parquet")
     assert run(config, tmp_path / "a.parquet").reasons == {"not UTF-8": 1, "posted_at: not a time": 1}
     assert boxes(config) == [("good",)]
+
+
+def test_a_page_of_parquet_that_states_gigabytes_takes_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"caption": [f"caption {n}" for n in range(100)]}), path, use_dictionary=False)
+    data = path.read_bytes()
+    # The first page's header: its type, its size, and its packed size as a varint, which becomes 2 GiB.
+    header = re.match(rb"PAR1\x15\x00\x15[\x80-\xff]*[\x00-\x7f]\x15([\x80-\xff]*[\x00-\x7f])", data)
+    assert header is not None
+    path.write_bytes(data[: header.start(1)] + b"\xec\xfe\xff\xff\x0f" + data[header.end(1) :])
+    (problem,) = read_parquet(path, 10**6)
+    assert isinstance(problem, Problem)
+    assert problem.reason == "not Parquet"
+    assert pa.default_memory_pool().max_memory() < 500_000_000
 
 
 def test_damage_in_parquet_ends_the_file_and_keeps_the_rows_before(

@@ -12,7 +12,7 @@ import pytest
 from memeloom.configs.errors import ConfigError, MemeloomError
 from memeloom.configs.load import write_config
 from memeloom.configs.schema import Config
-from memeloom.dataset.manifest import read_manifest
+from memeloom.dataset.manifest import file_sha256, read_manifest
 from memeloom.train.contract import Prompt
 from memeloom.train.corpus import read_captions
 from memeloom.train.evaluation.stage import evaluate_models
@@ -157,3 +157,15 @@ def test_it_stands_beside_other_kinds_in_an_evaluation(
     found = json.loads((tmp_path / "found" / "metrics.json").read_text())["models"]
     assert {model["kind"] for model in found} == {"ngram", "convnet"}
     assert all(model["parameters"] > 0 for model in found)
+
+
+def test_a_damaged_file_of_a_model_is_told_on_one_line(toy: Callable[..., Config], tmp_path: Path) -> None:
+    folder = Path(toy(tmp_path, model="ngram").train.output)
+    train_model(toy(tmp_path, model="ngram"))
+    (folder / "templates.json").write_text('[{"d": 1}]')
+    card = json.loads((folder / "model.json").read_text())
+    card["files"]["templates.json"] = file_sha256(folder / "templates.json")
+    (folder / "model.json").write_text(json.dumps(card))
+    with pytest.raises(NotAModel, match="the model cannot be read") as refused:
+        open_captioner(folder)
+    assert "\n" not in str(refused.value)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.train.decoding.draft import WrittenCaption
-from memeloom.train.model_folder import NotAModel
+from memeloom.train.model_folder import NotAModel, cause_of
 from memeloom.train.ranking.coherence import Coherence
 from memeloom.train.ranking.counts import RunCounts
 from memeloom.train.ranking.linear import COLUMNS, Vector
@@ -120,5 +120,6 @@ def open_ranker(folder: Path) -> Ranker | None:
         return Ranker.restored(arrays)
     except Exception as error:
         # The file is untrusted, and NumPy may raise anything.
-        reason = str(error) or type(error).__name__
-        raise NotAModel(f"{folder / RANKER}: cannot be read ({reason}); fit it again with `memeloom rank`") from error
+        raise NotAModel(
+            f"{folder / RANKER}: cannot be read ({cause_of(error)}); fit it again with `memeloom rank`"
+        ) from error

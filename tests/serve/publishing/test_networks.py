@@ -191,3 +191,26 @@ def test_no_account_and_unknown_accounts_are_named() -> None:
         accounts_of(loaded([f"publish.accounts=[{account}]"]), ["fan"])
     with pytest.raises(ConfigError, match="two have the same name"):
         accounts_of(loaded([f"publish.accounts=[{account}, {account}]"]))
+
+
+@pytest.mark.parametrize("name", ["mastodon", "bluesky"])
+def test_a_server_that_always_names_a_next_page_is_left(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx2
+
+    monkeypatch.setattr(f"memeloom.serve.publishing.networks.{name}.MOST_PAGES", 5)
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.path)
+        link = {"Link": '<https://n.example/next?max_id=1>; rel="next"'}
+        like = {"actor": {"did": "b"}, "createdAt": "2026-08-01T13:55:55Z", "did": "b"}
+        facts = {"did": "a", "accessJwt": "b", "refreshJwt": "c", "likes": [like], "repostedBy": [like], "cursor": "d"}
+        alone = {**facts, "thread": {}, "username": "me", "id": "7", "descendants": []}
+        listed = request.url.path.endswith("ed_by")
+        return httpx2.Response(200, headers=link, json=[{"id": "8", "acct": "you"}] if listed else alone)
+
+    network = open_network(name, "https://n.example", "me", "token", 2.0)
+    network._api._client = httpx2.Client(transport=httpx2.MockTransport(answer))  # type: ignore[attr-defined]
+    with closing(network):
+        assert len(network.reactions("1")) == 10
+    assert len(asked) < 20
