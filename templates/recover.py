@@ -35,7 +35,7 @@ _WORD_DIFFERENCE = 40  # of 255, from the common picture
 _SHARED = 0.8  # share of the members with the same pixel: the template's own words
 _NEARBY, _OWN = 0.05, 0.8  # in a square of this share of the sides, this share of the words' pixels are shared
 _INK = 60.0  # of 441, from the colour of ink or outline
-_MIXED = 2  # pixels from ink to those that have nothing of it
+_MIXED = 4  # pixels from ink to those that have nothing of it
 _NOISE = 2.0  # of 255: the deviation of the best member
 
 
