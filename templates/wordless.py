@@ -56,8 +56,8 @@ def _with_rest(picture: Pixels, words: Words) -> Pixels:
     """Extend the mask to what it misses of letters and outlines: their colour would spread into the hole as a bar."""
     inks = [colour for ink in words.inks if ink for colour in (ink.colour, ink.outline) if colour is not None]
     inked, mask = np.zeros(picture.shape[:2], np.bool_), words.mask
-    for colour in (np.zeros(3), *inks):
-        difference = picture - colour.astype(np.float32)
+    for colour in (np.zeros(3, np.float32), *inks):
+        difference = picture - colour
         inked |= np.einsum("ijk,ijk->ij", difference, difference) < _INK**2
     for _ in range(_REST):
         mask = np.where((cv2.dilate(mask, np.ones((3, 3), np.uint8)) > 0) & inked, 255, mask).astype(np.uint8)
