@@ -248,7 +248,7 @@ def _own_words(words: NDArray[np.bool_], shared: NDArray[np.bool_]) -> NDArray[n
 def _enlarged(placed: PlacedMember, size: tuple[int, int]) -> float:
     """Return by how much a member is enlarged, 1 or more."""
     factors = [float(placed.affine[axis, axis]) * size[axis] / placed.picture.shape[1 - axis] for axis in (0, 1)]
-    return max(1.0, *factors)
+    return float(max(1.0, *factors))
 
 
 def _apart(pixels: Pixels, words: Words, enlarged: float) -> NDArray[np.float32]:
