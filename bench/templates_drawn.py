@@ -94,6 +94,11 @@ def load_blanks(data: Path) -> list[Blank]:
     ]
 
 
+def has_captions(data: Path, blank: Blank) -> bool:
+    """Return whether there are captions written for the template."""
+    return any(f"imgflip/{each.slug}.jpg" == blank.name for each in _corpus(data).blanks)
+
+
 def drawn(
     data: Path, half: Half, count: int, seed: int = 0, *,
     blanks: Sequence[Blank] | None = None, harmed: bool = True,

@@ -15,7 +15,8 @@ from memeloom.templates.placing import Placing, fit_placing, size_at
 from memeloom.templates.sketch import SIDES, Sketch
 
 _MIN_CORNERS = 8
-_MIN_VOTES, _MIN_AGREED = 3, 5
+_MIN_VOTES, _MIN_AGREED = 3, 3
+_CERTAIN, _DOUBT = 5, 0.15  # agreed votes, and what is added to the agreement required with fewer
 _MAX_CANDIDATES = 100  # views with the most votes
 _NEARLY = 0.4  # of the agreeing votes of the best view
 _CELL = np.float32(40)  # pixels within which shifts agree
@@ -108,18 +109,19 @@ class SketchIndex:
         self._sizes = np.concatenate([self._sizes, np.ones(((now - before) * len(SIDES), 2), np.float32)])
 
     def _find(self, sketch: Sketch, most: int, found: dict[str, Match], *, mirrored: bool) -> None:
-        for view, here, there in self._propose(sketch, most):
+        for view, here, there, agreed in self._propose(sketch, most):
             owner = self._owners[view // len(SIDES)]
             if owner is None or owner.key in found:
                 continue
             placing = fit_placing(sketch, owner.sketch, view % len(SIDES), here, there)
-            if placing and placing.shows(self._min_agreement):
+            doubt = 0.0 if agreed >= _CERTAIN else _DOUBT
+            if placing and placing.shows(self._min_agreement + doubt):
                 found[owner.key] = Match(owner.key, replace(placing, mirrored=mirrored))
                 if len(found) == most:
                     return
 
-    def _propose(self, sketch: Sketch, most: int) -> Iterator[tuple[int, Points, Points]]:
-        """Yield candidate views, best first, with the paired points that vote for them."""
+    def _propose(self, sketch: Sketch, most: int) -> Iterator[tuple[int, Points, Points, int]]:
+        """Yield candidate views, best first, with the paired points that vote for them and the votes that agree."""
         bits = sketch.bits[: sketch.counts[0]]
         corners, views, entries = self._tables.query(bits)
         likely = _most_voted(views)
@@ -136,7 +138,7 @@ class SketchIndex:
             if agreed[best] < least:
                 break
             ours = voted == best
-            yield int(likely[best]), here[ours], there[ours]
+            yield int(likely[best]), here[ours], there[ours], int(agreed[best])
 
 
 def _most_voted(views: Numbers) -> Numbers:

@@ -141,3 +141,12 @@ def test_texts_side_by_side_are_two_boxes_although_a_long_one_covers_both() -> N
     boxes = learn_boxes(found.placed, found.picture)
     assert len(boxes) == 2
     assert boxes[0].x + boxes[0].width < 0.5 < boxes[1].x
+
+
+def test_a_caption_that_three_of_four_memes_share_is_no_part_of_the_template() -> None:
+    texts = ["NOBODY KNOWS WHY"] * 3 + ["TESTS ARE GREEN"]
+    worded = [write(scene(9), [(text, 0.5, 0.1), (WORDS[n], 0.5, 0.9)], size=0.09) for n, text in enumerate(texts)]
+    members = [Member(f"{n:064x}", as_jpeg(each.picture), each.boxes) for n, each in enumerate(worded)]
+    found = recovered(members)
+    truth = np.asarray(cv2.resize(scene(9), found.picture.shape[1::-1], interpolation=cv2.INTER_AREA), np.uint8)
+    assert psnr(found.picture[:80], truth[:80]) > 22
