@@ -34,6 +34,7 @@ _ALLOWED: Final = frozenset({
 _NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "3-Clause BSD License": "BSD-3-Clause",
+        "Apache": "Apache-2.0",
         "Apache 2.0": "Apache-2.0",
         "Apache License 2.0": "Apache-2.0",
         "Apache Software License": "Apache-2.0",
