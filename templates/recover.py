@@ -35,7 +35,7 @@ _WORD_DIFFERENCE = 40  # of 255, from the common picture
 _SHARED = 0.8  # share of the members with the same pixel: the template's own words
 _NEARBY, _OWN = 0.05, 0.8  # in a square of this share of the sides, this share of the words' pixels are shared
 _INK = 60.0  # of 441, from the colour of ink or outline
-_MIXED = 2  # a meme's pixels from ink to those that have nothing of it
+_MIXED = 4  # pixels from ink to those that have nothing of it
 _NOISE = 2.0  # of 255: the deviation of the best member
 
 
@@ -230,8 +230,7 @@ def layers_of(placed: Sequence[PlacedMember], size: tuple[int, int]) -> list[Lay
     for each, (pixels, there), like in zip(placed, warped, same, strict=True):
         words = np.where(warp_onto(each.words.mask, each.affine, size)[0] > 64, there, 0)
         shown = np.where((words > 0) & ~_own_words(words > 0, like & shared), 0, there).astype(np.uint8)
-        apart = np.where(there > 0, _apart(pixels, each.words, _enlarged(each, size)), 0)
-        layers.append(Layer(pixels, shown, apart=apart.astype(np.float32)))
+        layers.append(Layer(pixels, shown, apart=np.where(there > 0, _apart(pixels, each.words), 0).astype(np.float32)))
     return layers
 
 
@@ -245,13 +244,7 @@ def _own_words(words: NDArray[np.bool_], shared: NDArray[np.bool_]) -> NDArray[n
     return np.asarray(own > _OWN * np.maximum(all_words, 1e-6), np.bool_)
 
 
-def _enlarged(placed: PlacedMember, size: tuple[int, int]) -> float:
-    """Return by how much a member is enlarged, 1 or more."""
-    factors = [float(placed.affine[axis, axis]) * size[axis] / placed.picture.shape[1 - axis] for axis in (0, 1)]
-    return float(max(1.0, *factors))
-
-
-def _apart(pixels: Pixels, words: Words, enlarged: float) -> NDArray[np.float32]:
+def _apart(pixels: Pixels, words: Words) -> NDArray[np.float32]:
     """Return how far each pixel is from colours that words have, 0 to 1; black and white are always such."""
     inks = [colour for ink in words.inks if ink for colour in (ink.colour, ink.outline) if colour is not None]
     inked = np.zeros(pixels.shape[:2], np.bool_)
@@ -262,7 +255,7 @@ def _apart(pixels: Pixels, words: Words, enlarged: float) -> NDArray[np.float32]
         return np.zeros(inked.shape, np.float32)
     # Beside ink, compression and scaling mix it with the picture.
     far = cv2.distanceTransform(1 - inked.astype(np.uint8), cv2.DIST_C, 3)
-    return np.asarray(np.clip((far / enlarged - 1) / (_MIXED - 1), 0, 1), np.float32)
+    return np.clip((far - 1) / (_MIXED - 1), 0, 1).astype(np.float32)
 
 
 def _judged(layer: Layer, common: Merged) -> Layer:
