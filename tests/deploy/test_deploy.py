@@ -1,6 +1,5 @@
 """What `deploy/` says of memeloom is true: extras, files, settings, commands and metrics exist."""
 
-import importlib.util
 import json
 import re
 import tomllib
@@ -24,20 +23,15 @@ from memeloom.configs.progress import HostSnapshot, Progress, Snapshot
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.serve.http.metrics import Metrics as ServerMetrics
+from tests.deploy.scripts import DEPLOY, script
 
 ROOT = Path(__file__).parents[2]
-DEPLOY = ROOT / "deploy"
 SECRETS = {"S3_ACCESS_KEY": "a", "S3_SECRET_KEY": "b", "CRAWL_CONTACT": "me@example.org"}
 
 
 @pytest.fixture(scope="module")
 def rehearse() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rehearse", DEPLOY / "rehearse.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("rehearse")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """A release: its version, its changelog, a wheel that the sdist builds alone, a valid bill of materials, a citation."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -14,26 +13,19 @@ from types import ModuleType
 import pytest
 import yaml
 
+from tests.deploy.scripts import script
+
 ROOT = Path(__file__).parents[2]
-
-
-def _module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "deploy" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
 def release() -> ModuleType:
-    return _module("release")
+    return script("release")
 
 
 @pytest.fixture(scope="module")
 def audit() -> ModuleType:
-    return _module("audit")
+    return script("audit")
 
 
 def test_a_release_needs_its_section_of_the_changelog(release: ModuleType) -> None:
