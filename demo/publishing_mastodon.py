@@ -15,7 +15,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from memeloom.demo.context import whole_number
-from memeloom.demo.mastodon_page import AccountPage
+from memeloom.demo.publishing_page import AccountPage
 
 _FIRST_ID: Final = 117_020_000_000_000_000
 _PROCESSING: Final = 2  # answers that say so
@@ -30,7 +30,7 @@ class MastodonServer:
         replay_seconds: how long a repeated `Idempotency-Key` gets the first answer.
         media_limit: uploads in `media_seconds`.
         slow_media: number of the upload, and of its multiples, that takes time to process; 0: none.
-        pictures: uploads by id, which are then shown on `mastodon_page.PATH`; None: they are not kept.
+        pictures: uploads by id, which are then shown on `publishing_page.PATH`; None: they are not kept.
         statuses: posts by id, the oldest first.
         replayed: number of answers to a repeated key.
     """

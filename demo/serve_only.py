@@ -11,9 +11,9 @@ import yaml
 from memeloom.configs.load import read_yaml
 from memeloom.configs.outputs import write_text
 from memeloom.demo.internet import Internet
-from memeloom.demo.mastodon_page import PATH
 from memeloom.demo.publishing import Networks
 from memeloom.demo.publishing_mastodon import MastodonServer
+from memeloom.demo.publishing_page import PATH
 from memeloom.demo.run import SETTINGS
 
 _HEAD = """\

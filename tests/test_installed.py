@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from memeloom.configs.outputs import cache_folder
+
 ROOT = Path(__file__).parents[1]
+CACHE = cache_folder()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ROOMS = sorted({name.split(".")[1] for name in PROJECT["tool"]["setuptools"]["packages"] if "." in name})
 QUICK = (
@@ -45,7 +48,8 @@ class Installed:
         ran = subprocess.run(
             [self.python, *arguments],
             cwd=self.work, capture_output=True, text=True, timeout=seconds, check=False,
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.work)},
+            # What OCR made of its networks before is not made again, which takes half a minute.
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.work), "MEMELOOM_CACHE": str(CACHE)},
         )  # fmt: skip
         assert ran.returncode == 0, ran.stderr[-2000:]
         return ran.stdout

@@ -6,9 +6,9 @@ import httpx2
 
 from memeloom.configs.load import load_config
 from memeloom.demo.internet import Internet
-from memeloom.demo.mastodon_page import PATH
 from memeloom.demo.publishing import Networks
 from memeloom.demo.publishing_mastodon import MastodonServer
+from memeloom.demo.publishing_page import PATH
 from memeloom.demo.serve_only import write_settings
 from memeloom.serve.publishing.accounts import accounts_of
 

@@ -119,6 +119,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return clone / "build/release"
 
 
+@pytest.mark.soak
 def test_a_tag_gives_sdist_wheel_bill_and_sums(released: Path) -> None:
     names = {path.name for path in released.iterdir()}
     wheel, sdist = "memeloom-9.8.7-py3-none-any.whl", "memeloom-9.8.7.tar.gz"
@@ -136,6 +137,7 @@ def test_a_tag_gives_sdist_wheel_bill_and_sums(released: Path) -> None:
     assert set(listed.stdout.split("\n")) - {"", ".types/memeloom"} <= files
 
 
+@pytest.mark.soak
 def test_the_installed_command_tells_the_version_of_the_tag(released: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(next(released.glob("*.whl"))) as archive:
         archive.extractall(tmp_path)

@@ -45,7 +45,7 @@ print(json.dumps(dict(summaries[0].counts)))
 # bits of gradients near zero: at the learning rate chosen, weights differ by at most this share.
 TOLERANCE = 2e-5
 CASES = [
-    ("jax", "causal"),
+    pytest.param("jax", "causal", marks=pytest.mark.soak),
     pytest.param("tensorflow", "convnet", marks=pytest.mark.soak),
     pytest.param("tensorflow", "causal", marks=pytest.mark.soak),
     pytest.param("jax", "convnet", marks=pytest.mark.soak),
