@@ -71,7 +71,7 @@ evaluate: setup  ## Compare trained models: make evaluate MODELS='data/model oth
 stats: setup  ## Show what the catalog holds
 	$(MEMELOOM) stats $(ARGS)
 
-demo: setup browser  ## Run every stage against a miniature internet, in about 3 minutes
+demo: setup browser  ## Run every stage against a miniature internet, in about two minutes
 	$(MEMELOOM) demo $(ARGS)
 
 ##@ Development
