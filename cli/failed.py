@@ -142,7 +142,7 @@ class _Failed:
             if names:
                 out.print(count_table(f"{unit.capitalize()} by {what}", (what, unit), names))
         if not letters.total and not memes:
-            click.echo("nothing that failed matches", err=True)
+            click.echo("no failed request or meme matches", err=True)
         return bool(letters.total or memes)
 
     def list(self, *, as_json: bool) -> None:

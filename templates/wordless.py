@@ -12,7 +12,7 @@ from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
 from memeloom.templates.align import warp_onto
 from memeloom.templates.inpaint import fill_panel, inpaint
-from memeloom.templates.mask import Words, find_words, letter_height
+from memeloom.templates.mask import find_words, letter_height
 from memeloom.templates.panels import Panel
 from memeloom.templates.placing import Affine
 from memeloom.templates.recover import Member, PlacedMember, Reference, bounded, place_member
@@ -20,8 +20,6 @@ from memeloom.templates.recover import Member, PlacedMember, Reference, bounded,
 _MAX_PIXELS = 4_000_000  # larger pictures are scaled down first
 _WORD_DIFFERENCE = 36  # of 255, from the template
 _HALO = 7  # pixels around words
-_REST = 6  # pixels beyond the mask where letters may go on
-_INK = 90.0  # of 441, from the colour of ink or outline
 _SPECK = 3  # pixels: smaller differences are compression at hard edges
 _NEAR = 0.6  # letter heights around the text boxes where other letters may be
 _SCALES, _SHIFTS = (0.7, 1.4), 40.0  # range of contrast and brightness relative to the template
@@ -49,19 +47,7 @@ def remove_words(picture: Pixels, boxes: Sequence[OcrBox], blank: Reference | No
     if blank and placed:
         return _by_template(picture, boxes, blank, placed)
     words = find_words(picture, boxes)
-    return _filled(picture, _with_rest(picture, words), words.panels)
-
-
-def _with_rest(picture: Pixels, words: Words) -> Pixels:
-    """Extend the mask to what it misses of letters and outlines: their colour would spread into the hole as a bar."""
-    inks = [colour for ink in words.inks if ink for colour in (ink.colour, ink.outline) if colour is not None]
-    inked, mask = np.zeros(picture.shape[:2], np.bool_), words.mask
-    for colour in (np.zeros(3, np.float32), *inks):
-        difference = picture - colour
-        inked |= np.einsum("ijk,ijk->ij", difference, difference) < _INK**2
-    for _ in range(_REST):
-        mask = np.where((cv2.dilate(mask, np.ones((3, 3), np.uint8)) > 0) & inked, 255, mask).astype(np.uint8)
-    return mask
+    return _filled(picture, words.mask, words.panels)
 
 
 def _filled(picture: Pixels, mask: Pixels, panels: Sequence[Panel]) -> Wordless | None:

@@ -1,7 +1,7 @@
 """The card of a model, `README.md` in its folder: what it is, what it learned from, how good it is, and its limits.
 
-Hubs show it as the model's first page. Training writes it, and evaluation adds its figures. Whoever edits it removes
-the line `MARK`; such a card is never written again.
+Hubs show it as the model's first page. Training writes it, and evaluation adds its figures. A card without the
+line `MARK` belongs to its editor and is never written again.
 """
 
 import json
@@ -37,7 +37,7 @@ _LIMITS: Final = (
     "It knows the templates and the languages of its dataset; others are captioned worse, or not at all.",
     "It may repeat training captions, and with them names of people. `memeloom evaluate` measures how often; "
     "let a person read what is published.",
-    "It is not for decisions about people, nor for texts that pass as somebody's own.",
+    "It is not for decisions about people, nor for texts published under a person's name.",
 )
 _USE: Final = """```sh
 memeloom generate --model {folder} -n 5

@@ -20,8 +20,8 @@ _BLANK = 0
 # A space or apostrophe less likely than a blank, but not less than this, counts: between letters or digits, elsewhere,
 # and between letters. Of those that likely on half of the real memes, nearly all are printed.
 _SPACE_INSIDE, _SPACE_ELSEWHERE, _APOSTROPHE = 0.03, 0.1, 0.05
-# A word is doubtful if a row of it has no character as likely as this. Its readings are searched among characters that
-# are not less likely than `_POSSIBLE`, so many at a time, and are kept if not much less likely than the best.
+# A word is doubtful if one of its rows has no character with the probability `_CERTAIN`. A beam search of width `_BEAM`
+# over characters of at least `_POSSIBLE` gives other readings, kept if at least `_WORTH_KEEPING` times as likely.
 _CERTAIN, _POSSIBLE, _BEAM, _WORTH_KEEPING = 0.8, 0.03, 8, 0.001
 _LONGEST = 24
 

@@ -71,7 +71,7 @@ def test_json_lines_hold_the_selected_ones(memeloom: Memeloom) -> None:
     (meme,) = memeloom(*BOTH, "--json", "--stage", "templates", "--reason", "TIMEOUT").out.splitlines()
     assert json.loads(meme) == {"stage": "templates", "reason": "timeout", "meme": "test:2"}
     nothing = memeloom(*BOTH, "--until", "2020-01-01")
-    assert (nothing.out, nothing.err) == ("", "nothing that failed matches\n")
+    assert (nothing.out, nothing.err) == ("", "no failed request or meme matches\n")
 
 
 @pytest.mark.usefixtures("letters", "memes")
@@ -95,12 +95,12 @@ def test_dropping_asks_and_drops_requests_only(memeloom: Memeloom, monkeypatch: 
     assert memeloom(*BOTH, "drop", "--stage", "fetch", "--yes").out == "dropped requests: 1\n"
     left = [line.split("\t")[0] for line in memeloom(*BOTH).out.splitlines()]
     assert left == ["reddit", "ocr", "ocr", "templates", "templates"]
-    assert memeloom("failed", "drop", "--yes").err == "nothing that failed matches\n"
+    assert memeloom("failed", "drop", "--yes").err == "no failed request or meme matches\n"
 
 
 def test_without_frontier_and_catalog_there_is_nothing(memeloom: Memeloom) -> None:
     result = memeloom("failed")
-    assert (result.code, result.out, result.err) == (0, "", "nothing that failed matches\n")
+    assert (result.code, result.out, result.err) == (0, "", "no failed request or meme matches\n")
 
 
 @pytest.mark.parametrize(

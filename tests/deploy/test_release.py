@@ -46,7 +46,7 @@ def test_a_release_needs_its_section_of_the_changelog(release: ModuleType) -> No
         ("a==1", "without a sha256"),
         ("a==1 --hash=md5:" + "0" * 32, "without a sha256"),
         ("a @ https://h.example/a.whl", "one version"),
-        ("--index-url https://h.example/simple", "one version"),
+        ("--pre", "one version"),
         ("-e .", "one version"),
     ],
 )

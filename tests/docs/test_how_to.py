@@ -1,4 +1,4 @@
-"""Whoever does what docs/how-to/new-*.md says has a new part that works: done in a copy of the project."""
+"""Following docs/how-to/new-*.md gives a new part that works, tried in a copy of the project."""
 
 import os
 import re

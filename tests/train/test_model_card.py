@@ -1,4 +1,4 @@
-"""The card of a model tells its facts, grows by its evaluation, and is left alone once somebody edits it."""
+"""The card of a model states its facts, gains its evaluation, and is not rewritten after an edit."""
 
 import json
 from collections.abc import Callable
