@@ -230,7 +230,11 @@ class Frontier(Protocol):
         ...
 
     def close(self) -> None:
-        """Release the leases and stop being an owner; the last owner of a finished crawl deletes its fingerprints."""
+        """Release the leases and stop being an owner.
+
+        The last owner of a finished crawl deletes its fingerprints, unless dead letters are left: once returned to the
+        queue, they are the rest of that crawl.
+        """
         ...
 
 

@@ -132,7 +132,7 @@ class RedisFrontier:
         return int(left)
 
     def leave(self, *, clears: bool) -> int:
-        """Stop being an owner; `clears` as for `join`. Returns the number of unfinished requests."""
+        """Stop being an owner; `clears` as for `join`. Returns the number of unfinished requests and dead letters."""
         self._is_owner = False
         self._held.clear()
         (left,), *_ = self._step(b"close", {"clears": clears}, patience=2.0)

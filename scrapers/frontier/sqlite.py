@@ -157,7 +157,9 @@ class SqliteFrontier:
                     (self._spider, self._owner.name),
                 )
                 db.execute("DELETE FROM owners WHERE spider = ? AND name = ?", (self._spider, self._owner.name))
-                if not self._count(db, 0) and not self._others(db):
+                # A crawl of the dead letters alone needs to know which other requests were made.
+                dead = "SELECT EXISTS (SELECT 1 FROM requests WHERE spider = ? AND state = 'dead')"
+                if not (self._count(db, 0) or self._others(db) or db.execute(dead, (self._spider,)).fetchone()[0]):
                     Fingerprints(db, self._spider).clear()
         finally:
             self._file.close()

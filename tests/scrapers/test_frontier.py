@@ -188,6 +188,26 @@ class TestFingerprints:
         assert numbers(lease(frontier, 5)) == [2]
         frontier.close()
 
+    def test_a_finished_crawl_whose_dead_letters_are_retried_is_resumed(
+        self, another: Callable[..., Frontier], url: str
+    ) -> None:
+        frontier = another()
+        add(frontier, page(1), page(2))
+        first, second = lease(frontier, 5)
+        frontier.exchange(Changes(done=[first.id], dead=[(second.id, "broke")]), 0)
+        frontier.close()
+        with closing(open_test_frontier(url)) as unopened:
+            assert retry_dead(unopened) == 1
+        frontier = open_test_frontier(url)
+        assert frontier.open() == 1
+        assert add(frontier, page(1), page(2)).known == 2
+        (again,) = lease(frontier, 5)
+        assert page_number(again.body) == 2
+        frontier.exchange(Changes(done=[again.id]), 0)
+        frontier.close()
+        with closing(open_test_frontier(url)) as unopened:
+            assert unopened.tallies() == Tallies(pending=0, leased=0, dead=0, seen=0)
+
 
 class TestHosts:
     def test_backoff_holds_for_all_owners(self, another: Callable[..., Frontier]) -> None:
