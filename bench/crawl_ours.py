@@ -20,7 +20,7 @@ class DurablePages(MemeSpider):
     essential = "div.unit"
     start_url: str
 
-    async def begin(self) -> AsyncIterator[Request]:
+    async def start(self) -> AsyncIterator[Request]:
         """Yield the first page."""
         yield self.page(self.start_url, self.parse)
 
@@ -39,7 +39,7 @@ class DurablePictures(MemeSpider):
     start_url: str
     lists: int
 
-    async def begin(self) -> AsyncIterator[Request]:
+    async def start(self) -> AsyncIterator[Request]:
         """Yield the lists."""
         for number in range(self.lists):
             yield self.page(f"{self.start_url}{number}", self.parse)

@@ -38,7 +38,7 @@ from memeloom.demo.internet import Internet
 from memeloom.demo.truth import ServedMeme
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.dead_letters import ALL, failed_requests
+from memeloom.scrapers.frontier.dead_letters import failed_requests, retry_failed
 from tests.scrapers.killing import Crawler
 from tests.scrapers.served import Comparison, Served, ServedTemplate, as_served, compare
 
@@ -138,8 +138,9 @@ def _healed(internet: Internet, config: Config, faults: Sequence[Rule]) -> tuple
     failures = sum(1 for _ in failed_requests(config))
     hostile = faults is HOSTILE
     internet.set_faults([rule for rule in faults if rule.times is None] if hostile else [])
+    retry_failed(config)
     with suppress(CrawlFailed):
-        crawl(config, retry_failed=ALL)
+        crawl(config)
     # The own corpus is crawled by each meme's own page, and hostile links have none.
     found = compare(
         config, internet,

@@ -24,7 +24,7 @@ from bench.crawl_truth import HOSTILE, NO_AI, reachable, untagged
 from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.dead_letters import ALL, failed_requests
+from memeloom.scrapers.frontier.dead_letters import failed_requests, retry_failed
 from tests.scrapers.killing import MILD_FAULTS, Crawler, Disturbance, crawl_with_kills, everything, settings_of
 from tests.scrapers.served import Comparison, Served, compare
 from tests.services.ceph import Cluster, Gateway, make_bucket
@@ -74,8 +74,9 @@ def _line(kind: str, options: argparse.Namespace) -> dict[str, str]:
         config = settings_of([*settings, f"runs={folder}/runs"])
         failures = sum(1 for _ in failed_requests(config))
         internet.set_faults(_LASTING)
+        retry_failed(config)
         with suppress(CrawlFailed):
-            crawl(config, retry_failed=ALL)
+            crawl(config)
         return _cells(done, compare(config, internet, expected=_expected), failures)
 
 

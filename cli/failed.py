@@ -20,11 +20,10 @@ from memeloom.configs.extras import require
 from memeloom.report.format import number
 
 if TYPE_CHECKING:  # `memeloom --help` must not wait for them
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from memeloom.catalog.documents import DocumentStore
     from memeloom.configs.schema import Config
-    from memeloom.scrapers.frontier.contract import Frontier
     from memeloom.scrapers.frontier.dead_letters import DeadFilter
 
 _FETCH = "fetch"
@@ -162,9 +161,9 @@ class _Failed:
 
     def retry(self) -> int:
         """Return all to their queues. Returns their number."""
-        from memeloom.scrapers.frontier.dead_letters import retry_dead
+        from memeloom.scrapers.frontier.dead_letters import retry_failed
 
-        count = self._change(retry_dead)
+        count = retry_failed(self.config, self.which)
         for stage, reasons in self._memes.items():
             with closing(self._documents(read_only=False)) as documents:
                 count += sum(documents.retry(stage, reason) for reason in reasons)
@@ -172,18 +171,9 @@ class _Failed:
 
     def drop(self) -> int:
         """Delete the requests. Returns their number."""
-        from memeloom.scrapers.frontier.dead_letters import drop_dead
+        from memeloom.scrapers.frontier.dead_letters import drop_failed
 
-        return self._change(drop_dead)
-
-    def _change(self, change: Callable[[Frontier, DeadFilter], int]) -> int:
-        from memeloom.scrapers.frontier.contract import frontier_of
-
-        count = 0
-        for source in self.config.crawl.sources:
-            with closing(frontier_of(self.config, source)) as frontier:
-                count += change(frontier, self.which)
-        return count
+        return drop_failed(self.config, self.which)
 
     @cached_property
     def _memes(self) -> dict[str, dict[str, int]]:

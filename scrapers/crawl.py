@@ -14,7 +14,6 @@ from memeloom.configs.schema import Config, Crawl
 from memeloom.configs.sources import known_sources
 from memeloom.scrapers.addresses import allowed
 from memeloom.scrapers.frontier.contract import frontier_of
-from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.supervise import run_spiders
 
 
@@ -22,7 +21,6 @@ def crawl(
     config: Config,
     progress: Progress = SILENT,
     *,
-    retry_failed: DeadFilter | None = None,
     fresh: bool = False,
     spawned: bool = False,
 ) -> Summary:
@@ -33,7 +31,6 @@ def crawl(
     Args:
         config: the sources, the stores and the frontier.
         progress: receives the number of durable memes.
-        retry_failed: start with these dead letters instead of the sources' first pages.
         fresh: delete the unfinished requests of the last crawl, and its marks.
         spawned: crawl in a process of its own, which can be killed if it hangs, instead of a thread of this one.
 
@@ -57,7 +54,7 @@ def crawl(
                 frontier.forget()
             else:
                 frontier.dead(1)  # fails if the server is unreachable
-    return run_spiders(config, progress, stage="crawl", retry_failed=retry_failed, spawned=spawned)
+    return run_spiders(config, progress, stage="crawl", spawned=spawned)
 
 
 def _check(settings: Crawl) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Config
-from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.session import CrawlSession
 from memeloom.scrapers.worker import Report, crawl_sources, surroundings
 
@@ -33,9 +32,9 @@ class ThreadCrawl:
         MemeloomError: another crawl runs in this process, or another program has installed a reactor.
     """
 
-    def __init__(self, config: Config, log: Path, *, retry_failed: DeadFilter | None) -> None:
+    def __init__(self, config: Config, log: Path) -> None:
         self._reports: SimpleQueue[Report | Future[None]] = SimpleQueue()
-        self._session = CrawlSession(config.crawl, retry_failed=retry_failed)
+        self._session = CrawlSession(config.crawl)
         self._loop = reactor_loop()
         # The resolver and the environment are the process's.
         if not _ONE_AT_A_TIME.acquire(blocking=False):

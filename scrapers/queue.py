@@ -24,7 +24,6 @@ from memeloom.scrapers.frontier.contract import (
     RequestLease,
     frontier_of,
 )
-from memeloom.scrapers.frontier.dead_letters import retry_dead
 from memeloom.scrapers.frontier.forms import BadRequest, StoredRequest
 from memeloom.scrapers.leases import Lease, Leases
 from memeloom.scrapers.outcomes import Done, Failed, Outcome, Released, Retry, SetAside
@@ -77,9 +76,6 @@ class RequestQueue:
         """Open the frontier and start the heartbeats. Raises StoreError, ConfigError."""
         self._frontier = await in_thread(self._thread, frontier_of, self._config, self._source)
         self._session.inherited[self._source] = await in_thread(self._thread, self._frontier.open)
-        if self._session.retry_failed:
-            retried = await in_thread(self._thread, retry_dead, self._frontier, self._session.retry_failed)
-            self._session.counts["requests tried again"] += retried
         self._session.on_stop(lambda _: self._admit(len(self._waiting), admitted=False))
         self._heartbeat()
 

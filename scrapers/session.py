@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from memeloom.configs.errors import MemeloomError
 from memeloom.configs.schema import Crawl
-from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.hosts import Hosts
 from memeloom.scrapers.reasons import Reason
 from memeloom.scrapers.robots import Robots
@@ -23,8 +22,7 @@ class CrawlSession:
         counted: number of skipped, dropped or failed objects by reason.
         landed: durable memes by source.
         queue: unfinished requests by source, of all processes.
-        inherited: unfinished requests by source that an earlier crawl left.
-        retry_failed: the dead letters to start with, instead of the first pages; None for the first pages.
+        inherited: unfinished requests by source, of an earlier crawl or retried, when this one began.
         errors: why the crawl fails, in order.
         stopping: why the crawl ends early, once it does.
         began: when the crawl began, maybe in another process, on the monotonic clock.
@@ -32,13 +30,12 @@ class CrawlSession:
         robots: the rules of each host, for all clients.
     """
 
-    def __init__(self, crawl: Crawl, *, retry_failed: DeadFilter | None = None) -> None:
+    def __init__(self, crawl: Crawl) -> None:
         self.counts: Counter[str] = Counter()
         self.counted: Counter[Reason] = Counter()
         self.landed: Counter[str] = Counter()
         self.queue: dict[str, int] = {}
         self.inherited: dict[str, int] = {}
-        self.retry_failed = retry_failed
         self.errors: list[MemeloomError] = []
         self.stopping: str | None = None
         self.began = time.monotonic()

@@ -15,7 +15,6 @@ from typing import Any
 
 from memeloom.configs.logs import formatter_of, log_to_stderr
 from memeloom.configs.schema import Config
-from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.session import CrawlSession
 from memeloom.scrapers.worker import Report, crawl_sources, surroundings
 
@@ -27,12 +26,10 @@ _EXIT_SECONDS = 60.0
 class SpawnedCrawl:
     """A crawling process; implements `crawl.Running`."""
 
-    def __init__(self, config: Config, log: Path, *, retry_failed: DeadFilter | None) -> None:
+    def __init__(self, config: Config, log: Path) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(
-            target=crawl_in_process, args=(config, theirs, log, retry_failed), daemon=True, name="crawl"
-        )
+        self._process = context.Process(target=crawl_in_process, args=(config, theirs, log), daemon=True, name="crawl")
         with _ignored_ctrl_c():
             self._process.start()
         theirs.close()
@@ -66,7 +63,7 @@ class SpawnedCrawl:
             self._process.join()
 
 
-def crawl_in_process(config: Config, pipe: Connection, log: Path, retry_failed: DeadFilter | None) -> None:
+def crawl_in_process(config: Config, pipe: Connection, log: Path) -> None:
     """Crawl all configured sources; the entry point of the process.
 
     Sends each report through `pipe`; any message on it, or its end, stops the crawl cleanly, as does the first SIGINT
@@ -82,7 +79,7 @@ def crawl_in_process(config: Config, pipe: Connection, log: Path, retry_failed: 
         install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
         configure_logging({"LOG_INSTALL_ROOT_HANDLER": False})
         reactor: Any = sys.modules["twisted.internet.reactor"]
-        session = CrawlSession(config.crawl, retry_failed=retry_failed)
+        session = CrawlSession(config.crawl)
         loop = asyncio.get_event_loop()
         loop.add_reader(pipe.fileno(), _receive_stop, loop, pipe, session)
         crawling = loop.create_task(crawl_sources(config, session, partial(_send, pipe, session)))

@@ -10,7 +10,6 @@ from memeloom.configs.progress import Progress
 from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.in_thread import ThreadCrawl
 from memeloom.scrapers.report.view import View
 from memeloom.scrapers.spawned import SpawnedCrawl
@@ -38,9 +37,7 @@ class Running(Protocol):
         """Wait for the end."""
 
 
-def run_spiders(
-    config: Config, progress: Progress, *, stage: str, retry_failed: DeadFilter | None, spawned: bool
-) -> Summary:
+def run_spiders(config: Config, progress: Progress, *, stage: str, spawned: bool) -> Summary:
     """Run the spiders named by ``crawl.sources`` to their end; Ctrl-C ends them cleanly.
 
     `stage` names the files of the run. The other arguments, the result and the errors are those of `crawl`.
@@ -49,7 +46,7 @@ def run_spiders(
     stem = Path(config.runs) / f"{stage}-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"
     log = stem.with_name(f"{stem.name}.log")
     with View(stem, config.crawl, progress, stage) as view:
-        last = _run((SpawnedCrawl if spawned else ThreadCrawl)(config, log, retry_failed=retry_failed), view)
+        last = _run((SpawnedCrawl if spawned else ThreadCrawl)(config, log), view)
         summary = Summary(
             stage=stage,
             counts=_totals(last),

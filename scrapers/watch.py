@@ -94,9 +94,9 @@ class Watch:
         self._spider.session.stop("error")
 
     def closed(self, reason: str) -> None:
-        """Fail a spider that finished without storing a meme, unless it only resumed or retried."""
+        """Fail a spider that finished without storing a meme, unless it resumed a crawl or retried dead letters."""
         session, name = self._spider.session, self._spider.name
-        anew = not session.inherited.get(name) and not session.retry_failed and not self._spider.may_find_nothing
+        anew = not session.inherited.get(name) and not self._spider.may_find_nothing
         if reason == "finished" and anew and not self._failed and not session.landed[name]:
             alone = len(self._spider.config.crawl.sources) == 1
             counted = session.counted if alone else {}
@@ -111,8 +111,8 @@ class Watch:
     def ended(self, kind: Literal["page", "picture"], host: str, reason: Reason | None) -> None:
         """Check the health after a request for a page or picture; `reason` says why it failed."""
         session = self._spider.session
-        if session.stopping is not None or self._closing is not None or session.retry_failed:
-            return  # interrupted requests and known failures do not count against the site
+        if session.stopping is not None or self._closing is not None:
+            return  # interrupted requests do not count against the site
         self._complain(self._health.ended(f"{kind}s", host, reason))
 
     def _complain(self, complaint: str | None) -> None:

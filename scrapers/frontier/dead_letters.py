@@ -104,3 +104,24 @@ def failed_requests(config: Config, which: DeadFilter = ALL) -> Iterator[tuple[s
         with closing(frontier_of(config, source)) as frontier:
             for dead in dead_letters(frontier, which):
                 yield source, dead
+
+
+def retry_failed(config: Config, which: DeadFilter = ALL) -> int:
+    """Return the selected dead letters of each source to its queue. A crawl that starts with them does only these.
+
+    Returns their number. Raises StoreError, ConfigError.
+    """
+    return _each_source(config, which, retry_dead)
+
+
+def drop_failed(config: Config, which: DeadFilter = ALL) -> int:
+    """Delete the selected dead letters of each source. Returns their number. Raises StoreError, ConfigError."""
+    return _each_source(config, which, drop_dead)
+
+
+def _each_source(config: Config, which: DeadFilter, change: Callable[[Frontier, DeadFilter], int]) -> int:
+    count = 0
+    for source in config.crawl.sources:
+        with closing(frontier_of(config, source)) as frontier:
+            count += change(frontier, which)
+    return count

@@ -9,7 +9,6 @@ from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import check_network
 from memeloom.scrapers.frontier.contract import frontier_of
-from memeloom.scrapers.frontier.dead_letters import DeadFilter
 from memeloom.scrapers.supervise import run_spiders
 
 
@@ -17,18 +16,17 @@ def fetch(
     config: Config,
     progress: Progress = SILENT,
     *,
-    retry_failed: DeadFilter | None = None,
     fresh: bool = False,
     spawned: bool = False,
 ) -> Summary:
     """Land the picture of every meme that has its address only, resuming a stopped or killed fetch.
 
-    The settings of `crawl` apply. A picture that failed is asked for again by `retry_failed` or `fresh` only.
+    The settings of `crawl` apply. A picture that failed is asked for again after `memeloom failed retry`, if its
+    failure may pass, or with `fresh`.
 
     Args:
         config: the stores, the frontier, and which memes (`fetch`).
         progress: receives the number of memes whose picture is durable.
-        retry_failed: retry these dead letters; look for no other pictures.
         fresh: forget unfinished requests and all failures first.
         spawned: as for `crawl`.
 
@@ -47,7 +45,7 @@ def fetch(
             frontier.forget()
         else:
             frontier.dead(1)  # fails if the server is unreachable
-    return run_spiders(config, progress, stage=FETCH, retry_failed=retry_failed, spawned=spawned)
+    return run_spiders(config, progress, stage=FETCH, spawned=spawned)
 
 
 def fetching(config: Config) -> Config:

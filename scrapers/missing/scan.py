@@ -85,10 +85,9 @@ class CatalogScan:
         self._closing = False
 
     def start(self) -> None:
-        """Read the catalog from its beginning, unless a fetch is resumed or only retries failed requests."""
+        """Read the catalog from its beginning, unless a fetch is resumed."""
         self._queue.on_leases(self._take)
-        if not self._session.retry_failed:
-            self._queue.add(Rest(self._settings.source, self._settings.template).request())
+        self._queue.add(Rest(self._settings.source, self._settings.template).request())
         self._take()
 
     async def close(self) -> None:

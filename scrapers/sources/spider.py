@@ -4,7 +4,7 @@ The frontier stores requests as JSON, and another process may handle them. Spide
 page needs: it goes into `cb_kwargs` as plain values, and callbacks are public methods.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request, Spider
@@ -63,16 +63,6 @@ class MemeSpider(Spider):
         spider.own = getattr(spider.config.crawl, cls.name, None)
         spider.session = session or CrawlSession(spider.config.crawl)
         return spider
-
-    async def start(self) -> AsyncIterator[Request]:
-        """Yield the first requests; none when retrying the dead-letter list only."""
-        if not self.session.retry_failed:
-            async for request in self.begin():
-                yield request
-
-    def begin(self) -> AsyncIterator[Request]:
-        """Yield the first requests of a crawl."""
-        raise NotImplementedError
 
     def page(
         self,

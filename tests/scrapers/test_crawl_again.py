@@ -12,7 +12,7 @@ from memeloom.configs.schema import Config, Store
 from memeloom.demo.faults import Rule
 from memeloom.demo.internet import Internet
 from memeloom.scrapers.crawl import crawl
-from memeloom.scrapers.frontier.dead_letters import ALL, failed_requests
+from memeloom.scrapers.frontier.dead_letters import failed_requests, retry_failed
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +80,8 @@ def test_dead_letters_are_listed_with_their_reason_and_retried_on_request(
     without = {meme.id for meme in stored(config).values() if meme.image is None}
     assert without, "a meme with a caption is kept without its picture"
     internet.set_faults({})
-    again = crawl(config, retry_failed=ALL)
-    assert again.counts["requests tried again"] == len(dead)
-    assert again.counts["pages"] == 0
+    assert retry_failed(config) == len(dead)
+    assert crawl(config).counts["pages"] == 0
     assert all(meme.image is not None for meme in stored(config).values())
     assert list(failed_requests(config)) == []
 
@@ -99,7 +98,8 @@ def test_a_failing_host_is_given_up_after_its_backoffs_and_its_requests_become_d
     assert len(list(failed_requests(config))) == summary.counts["requests set aside"] > 100
     assert internet.log()["faults"]["reset"] < 60, "a failing host gets few requests"
     internet.set_faults({})
-    crawl(config, retry_failed=ALL)
+    retry_failed(config)
+    crawl(config)
     assert all(meme.image is not None for meme in stored(config).values())
 
 

@@ -9,7 +9,7 @@ from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.dead_letters import ALL
+from memeloom.scrapers.frontier.dead_letters import failed_requests, retry_failed
 from memeloom.scrapers.health import PAGES, PICTURES, Health
 from memeloom.scrapers.reasons import Kind, Reason
 from memeloom.scrapers.sources.imgflip.settings import Imgflip
@@ -92,9 +92,11 @@ def test_a_source_whose_pages_mostly_fail_ends_early(website: Website, with_good
 def test_retried_dead_letters_may_fail_again(website: Website, with_good: Callable[..., Config]) -> None:
     names = dead(101)
     website.pages |= {LISTING.format(name): (503, {}, b"") for name in names}
-    assert crawl(with_good(*names, max_error_rate=None)).counts["requests set aside"] == 101
-    again = crawl(with_good(*names), retry_failed=ALL)
-    assert (again.counts["requests tried again"], again.reasons["page: HTTP 503"]) == (101, 101)
+    config = with_good(*names, max_error_rate=None)
+    assert crawl(config).counts["requests set aside"] == 101
+    assert retry_failed(config) == 101
+    assert crawl(config).reasons["page: HTTP 503"] == 101
+    assert len(list(failed_requests(config))) == 101
 
 
 def test_pages_instead_of_pictures_are_failures(website: Website, subreddits: Subreddits) -> None:

@@ -11,7 +11,7 @@ from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.dead_letters import ALL
+from memeloom.scrapers.frontier.dead_letters import retry_failed
 from tests.services.website import Website
 
 KEYS = ("aa1", "bb2", "cc3")
@@ -221,6 +221,7 @@ def test_a_picture_that_arrives_after_a_purge_is_not_stored(
     documents.purge(Where(ids=("imgflip:aa1",)))
     website.image("/aa1.jpg", picture(77))
     before = set(blobs.keys())
-    summary = crawl(config, retry_failed=ALL)
+    assert retry_failed(config) == 1
+    summary = crawl(config)
     assert summary.reasons["removed by a purge"] == 1
     assert (set(blobs.keys()), documents.get("imgflip:aa1")) == (before, None)

@@ -12,7 +12,7 @@ from memeloom.configs.runs import Summary
 from memeloom.configs.schema import Config
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import CrawlFailed
-from memeloom.scrapers.frontier.dead_letters import ALL
+from memeloom.scrapers.frontier.dead_letters import retry_failed
 from memeloom.scrapers.sources.imgflip.settings import Imgflip
 from tests.scrapers.subreddits import Subreddits
 from tests.services.website import Answer, Asked, Website
@@ -76,7 +76,7 @@ def test_a_host_is_as_slow_as_its_robots_txt_asks_which_counts_as_a_request(
     assert min(later - earlier for earlier, later in pairwise(times)) >= 0.5 * 0.4, "a loaded machine receives late"
 
 
-@pytest.mark.parametrize("retry", [True, False], ids=["retry_failed", "crawl"])
+@pytest.mark.parametrize("retry", [True, False], ids=["failed retry", "crawl"])
 def test_without_robots_txt_nothing_is_requested_until_a_later_crawl(
     website: Website, subreddits: Subreddits, pictures: list[str], retry: bool
 ) -> None:
@@ -87,7 +87,9 @@ def test_without_robots_txt_nothing_is_requested_until_a_later_crawl(
     assert not any(requests(website)[path] for path in pictures)
     assert first.reasons["image: robots.txt: HTTP 503"] == first.counts["requests set aside"] == 6
     website.pages["/robots.txt"] = (404, {}, b"")
-    second = crawl(config, retry_failed=ALL if retry else None)
+    if retry:
+        assert retry_failed(config) == 6
+    second = crawl(config)
     assert second.counts["memes"] == 6
     assert all(requests(website)[path] == 1 for path in pictures)
 

@@ -17,7 +17,7 @@ from memeloom.configs.schema import Config, Store
 from memeloom.demo.internet import Internet
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.frontier.contract import frontier_of
-from memeloom.scrapers.frontier.dead_letters import ALL, DeadFilter, failed_requests
+from memeloom.scrapers.frontier.dead_letters import DeadFilter, failed_requests, retry_failed
 from memeloom.scrapers.missing import scan
 from memeloom.scrapers.missing.fetch import fetch, fetching
 from tests.scrapers.killing import MILD_FAULTS, Crawler, settings_of, stores
@@ -112,8 +112,9 @@ def test_a_picture_that_failed_is_asked_for_again_only_if_wanted(
     ((source, dead),) = failed_requests(fetching(config))
     assert (source, dead.reason, dead.url) == ("fetch", "HTTP 503", f"{site.url}/busy.jpg")
     site.image("/busy.jpg", picture(12))
-    assert fetch(config, retry_failed=DeadFilter(reason="404")).counts["memes"] == 0
-    assert fetch(config, retry_failed=ALL).counts["memes"] == 1
+    assert retry_failed(fetching(config), DeadFilter(reason="404")) == 0
+    assert retry_failed(fetching(config)) == 1
+    assert fetch(config).counts["memes"] == 1
     assert asked(site) == ["/busy.jpg"]
     assert "busy" not in failures(config)
 

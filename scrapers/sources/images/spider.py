@@ -30,7 +30,7 @@ class ImagesSpider(MemeSpider):
     essential = ", ".join(engine.result for engine in ENGINES.values())
     own: ImageSearch
 
-    async def begin(self) -> AsyncIterator[Request]:
+    async def start(self) -> AsyncIterator[Request]:
         """Yield a search for each query, and for template names if configured. Raises StoreError."""
         queries = list(self.own.queries)
         if self.own.template_queries:

@@ -35,7 +35,7 @@ class ImgflipSpider(MemeSpider):
     essential = imgflip.UNIT
     own: Imgflip
 
-    async def begin(self) -> AsyncIterator[Request]:
+    async def start(self) -> AsyncIterator[Request]:
         """Yield the request to the API, the only source of the number of text boxes."""
         url = f"{self.own.api}/get_memes"
         yield self.page(url, self.parse_api, errback=self.without_api)

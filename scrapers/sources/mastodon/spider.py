@@ -26,7 +26,7 @@ class MastodonSpider(MemeSpider):
     essential = pages.UNIT
     own: Mastodon
 
-    async def begin(self) -> AsyncIterator[Request]:
+    async def start(self) -> AsyncIterator[Request]:
         """Yield the first page of each timeline."""
         for server in self.own.servers:
             for hashtag in self.own.hashtags:

@@ -30,7 +30,7 @@ class RedditSpider(MemeSpider):
     essential = "data.children[]"
     own: Reddit
 
-    async def begin(self) -> AsyncIterator[Request]:
+    async def start(self) -> AsyncIterator[Request]:
         """Yield the first page of each listing."""
         for subreddit in self.own.subreddits:
             for sort in self.own.sorts:
