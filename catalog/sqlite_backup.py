@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -52,12 +51,14 @@ class SqliteCopies:
             raise StoreError(f"{self._path}: there is a catalog already; move it away, with its -wal and -shm")
 
     def load(self, folder: Path, version: int, progress: Progress) -> None:  # noqa: ARG002  (the file states it)
-        progress.start("restore documents", None, "")
         # A log without its database would be applied to the restored one.
         for companion in ("-wal", "-shm"):
             self._path.with_name(self._path.name + companion).unlink(missing_ok=True)
+        progress.start("restore documents", (folder / _NAME).stat().st_size, "bytes")
         with (folder / _NAME).open("rb") as source, atomic_file(self._path) as stream:
-            shutil.copyfileobj(source, stream, 1 << 20)
+            while chunk := source.read(1 << 20):
+                stream.write(chunk)
+                progress.advance(len(chunk))
         progress.finish()
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,13 +15,14 @@ import pytest
 
 from memeloom.catalog import backup as backups
 from memeloom.catalog.backup import back_up, read_manifest, restore
-from memeloom.catalog.documents import ALL, DocumentStore
+from memeloom.catalog.documents import ALL
 from memeloom.catalog.errors import BlobMissing, StoreError, StoreMissing
 from memeloom.catalog.folder import FolderBlobs
 from memeloom.catalog.records import Meme, Template
 from memeloom.catalog.sqlite_file import CATALOG
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.errors import MemeloomError
+from memeloom.configs.progress import Progress
 from memeloom.configs.schema import Store
 
 DOGE = Template(id="7", slug="doge", name="Doge", source="imgflip")
@@ -72,6 +72,31 @@ def test_a_destroyed_catalog_is_restored_with_its_work_and_pictures(filled: Stor
     destroy(filled)
     restore(filled, tmp_path / "backup")
     assert everything(filled) == before
+
+
+class Stages(Progress):
+    """A progress that keeps each stage's unit, total and units done."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, tuple[str, int | None, int]] = {}
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        self.stages[stage] = (unit, total, 0)
+
+    def advance(self, n: int = 1, **_: int) -> None:
+        stage, (unit, total, done) = self.stages.popitem()
+        self.stages[stage] = (unit, total, done + n)
+
+
+def test_progress_has_a_unit_and_reaches_its_total(filled: Store, tmp_path: Path) -> None:
+    progress = Stages()
+    back_up(filled, tmp_path / "backup", progress)
+    destroy(filled)
+    restore(filled, tmp_path / "backup", progress)
+    assert {"copy pictures", "restore pictures"} < progress.stages.keys()
+    for unit, total, done in progress.stages.values():
+        assert unit
+        assert done == total or total is None
 
 
 def test_nothing_acknowledged_before_it_began_is_lost_while_others_write(filled: Store, tmp_path: Path) -> None:
@@ -151,21 +176,19 @@ def test_an_existing_catalog_is_never_overwritten(filled: Store, tmp_path: Path)
         restore(filled, tmp_path / "backup")
 
 
-def test_a_restore_that_was_killed_leaves_no_catalog_and_is_repeated(
-    filled: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restore_that_was_killed_leaves_no_catalog_and_is_repeated(filled: Store, tmp_path: Path) -> None:
     before = everything(filled)
     back_up(filled, tmp_path / "backup")
     destroy(filled)
 
-    def stop(*_: object) -> Iterator[DocumentStore]:
-        raise KeyboardInterrupt
+    class Killed(Stages):
+        def advance(self, n: int = 1, **counts: int) -> None:
+            super().advance(n, **counts)
+            if next(reversed(self.stages)) != "restore pictures":
+                raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("shutil.copyfileobj", stop)
-        patch.setattr("memeloom.catalog.mongo_backup._meme", stop)
-        with pytest.raises(KeyboardInterrupt):
-            restore(filled, tmp_path / "backup")
+    with pytest.raises(KeyboardInterrupt):
+        restore(filled, tmp_path / "backup", Killed())
     with pytest.raises((StoreMissing, StoreError)):
         open_documents(filled, read_only=True)
     restore(filled, tmp_path / "backup")
