@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Literal, get_args, get_type_hints
 
 from scrapy import Request, signals
@@ -144,12 +144,7 @@ class EmptyPages:
         """Create the middleware of a `MemeSpider`."""
         return cls(crawler)
 
-    def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
-        """Forward all results unchanged."""
-        name = self._callback(response)
-        return result if name is None else self._counted(response, name, result)
-
-    async def process_spider_output_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Forward all results unchanged."""
         name, before, found = self._callback(response), self._skipped(), False
         async for each in result:
@@ -157,13 +152,6 @@ class EmptyPages:
             yield each
         if name is not None:
             self._read(response, name, empty=not found and self._skipped() == before)
-
-    def _counted(self, response: Response, name: str, result: Iterable[Any]) -> Iterator[Any]:
-        before, found = self._skipped(), False
-        for each in result:
-            found = found or self._leads_to_memes(each, response, name)
-            yield each
-        self._read(response, name, empty=not found and self._skipped() == before)
 
     def _callback(self, response: Response) -> str | None:
         """Return the callback's name; None if it yields no memes, or if the response goes to an errback."""
