@@ -88,18 +88,14 @@ class RedisFrontier:
         )
         self._number = 0
         self._looked_at = 0.0
-        self._is_owner = False
+        # Whether this process takes part in the crawl.
+        self.is_owner = False
         # The host of each lease.
         self._held: dict[int, str] = {}
 
     def open(self) -> int:
         self.check_servers()
         return self.join(clears=True)
-
-    @property
-    def is_owner(self) -> bool:
-        """Whether this process takes part in the crawl."""
-        return self._is_owner
 
     @property
     def leased(self) -> set[int]:
@@ -125,7 +121,7 @@ class RedisFrontier:
 
     def join(self, *, clears: bool) -> int:
         """Become an owner, as `open` does; without `clears`, fingerprints stay. Returns the unfinished requests."""
-        self._is_owner = True
+        self.is_owner = True
         (left,), *_ = self._step(b"open", {"gone": self._gone(), "clears": clears, "servers": self._servers})
         self._looked_at = time.monotonic()
         self._warn()
@@ -133,7 +129,7 @@ class RedisFrontier:
 
     def leave(self, *, clears: bool) -> int:
         """Stop being an owner; `clears` as for `join`. Returns the number of unfinished requests and dead letters."""
-        self._is_owner = False
+        self.is_owner = False
         self._held.clear()
         (left,), *_ = self._step(b"close", {"clears": clears}, patience=2.0)
         return int(left)
@@ -164,7 +160,7 @@ class RedisFrontier:
         if time.monotonic() - self._looked_at > min(self._lease_seconds / 4, 5.0):
             ask["gone"] = self._gone(patience=2.0)
             self._looked_at = time.monotonic()
-        self._is_owner = True
+        self.is_owner = True
         records = [_record(request) for request in changes.added]
         numbers, rests, leases = self._step(b"exchange", ask, records, patience=2.0)
         known, died, unfinished, lost, others, admitted, landed, self.newest = map(int, numbers[2:])
@@ -219,7 +215,7 @@ class RedisFrontier:
 
     def close(self) -> None:
         try:
-            if self._is_owner:
+            if self.is_owner:
                 self.leave(clears=True)
         finally:
             self._link.close()
