@@ -6,8 +6,7 @@ from memeloom.configs.schema import Config
 from memeloom.scrapers.errors import CrawlFailed
 from memeloom.scrapers.items import Mark, MemeItem, TemplateItem
 from memeloom.scrapers.landing import Landing
-from memeloom.scrapers.missing.scan import CatalogScan
-from memeloom.scrapers.missing.spider import FetchSpider
+from memeloom.scrapers.missing.scan import CatalogScan, FetchSpider
 from memeloom.scrapers.pictures.downloader import PictureDownloader
 from memeloom.scrapers.scheduler import scheduler_of
 from memeloom.scrapers.sources.spider import MemeSpider, our_spider

@@ -55,7 +55,7 @@ def scrapy_settings(config: Config) -> dict[str, Any]:
         "BOT_NAME": "memeloom",
         "SPIDER_MODULES": [
             *(source.spider_module for source in known_sources().values()),
-            "memeloom.scrapers.missing.spider",
+            "memeloom.scrapers.missing.scan",
         ],
         "USER_AGENT": user_agent(crawl),
         "SCHEDULER": "memeloom.scrapers.scheduler.DurableScheduler",

@@ -30,6 +30,7 @@ from memeloom.scrapers.queue import RequestQueue
 from memeloom.scrapers.reasons import About, Kind, Reason
 from memeloom.scrapers.request_info import RequestInfo
 from memeloom.scrapers.session import CrawlSession
+from memeloom.scrapers.sources.spider import MemeSpider
 from memeloom.scrapers.stores import Stores
 
 KIND: Final = "scan"
@@ -62,6 +63,14 @@ class Rest:
         stored = StoredRequest(url, KIND, cb_kwargs=facts, info=RequestInfo(KIND, obeys_robots=False))
         once = None if wait_seconds else hashlib.sha1(url.encode(), usedforsecurity=False).digest()[:16]
         return QueuedRequest(stored.text(), stored.host, once, _PRIORITY, wait_seconds)
+
+
+class FetchSpider(MemeSpider):
+    """The spider of `memeloom fetch`. It requests no page; `CatalogScan` adds the requests to the queue."""
+
+    name = FETCH
+    essential = "image_url"
+    may_find_nothing = True
 
 
 class CatalogScan:
