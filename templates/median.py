@@ -27,12 +27,14 @@ class Layer:
 
     pixels: (height, width, 3). shown: (height, width), 0 where it is covered by words or out of view.
     apart: (height, width) float32, 0 to 1, how far a pixel is from colours of words: tells where all are covered.
+    in_view: (height, width), 0 out of view; None: all is in view.
     """
 
     pixels: Pixels
     shown: Pixels
     weight: float = 1.0
     apart: NDArray[np.float32] | None = None
+    in_view: Pixels | None = None
 
 
 @dataclass(frozen=True)

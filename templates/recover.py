@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
 from memeloom.templates.align import SIDES, refine, warp_onto
+from memeloom.templates.covered import uncover
 from memeloom.templates.inpaint import inpaint
 from memeloom.templates.mask import Words, find_words
 from memeloom.templates.median import Layer, Merged, merge
@@ -110,7 +111,8 @@ def recover(members: Sequence[Member]) -> Recovered | None:
     placed = _place_on_common(chosen, placed, inpaint(first.pixels, _unknown(first)))
     if len(placed) < MIN_MEMBERS:
         return None
-    second = merge([_judged(layer, first) for layer in layers_of(placed, size)])
+    judged = [_judged(layer, first) for layer in layers_of(placed, size)]
+    second = uncover(merge(judged), judged)
     return Recovered(
         picture=inpaint(second.pixels, _unknown(second)),
         placed=tuple(placed),
@@ -230,7 +232,8 @@ def layers_of(placed: Sequence[PlacedMember], size: tuple[int, int]) -> list[Lay
     for each, (pixels, there), like in zip(placed, warped, same, strict=True):
         words = np.where(warp_onto(each.words.mask, each.affine, size)[0] > 64, there, 0)
         shown = np.where((words > 0) & ~_own_words(words > 0, like & shared), 0, there).astype(np.uint8)
-        layers.append(Layer(pixels, shown, apart=np.where(there > 0, _apart(pixels, each.words), 0).astype(np.float32)))
+        apart = np.where(there > 0, _apart(pixels, each.words), 0).astype(np.float32)
+        layers.append(Layer(pixels, shown, apart=apart, in_view=there))
     return layers
 
 
@@ -267,7 +270,7 @@ def _judged(layer: Layer, common: Merged) -> Layer:
     seen = difference[(shown > 0) & (common.support > 0)]
     noise = float((seen.astype(np.float32) ** 2).mean()) if len(seen) else 255.0**2
     apart = None if layer.apart is None else np.where(words, 0, layer.apart).astype(np.float32)
-    return Layer(layer.pixels, shown, 1 / (noise + _NOISE**2), apart)
+    return replace(layer, shown=shown, weight=1 / (noise + _NOISE**2), apart=apart)
 
 
 def _unknown(merged: Merged) -> Pixels:
