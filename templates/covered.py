@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 _ROUNDS = 4
 _VOTERS = 24  # memes at most
 _AT_ONCE = 20_000  # pixels, to bound memory
-# Of 255, in each channel: deviation of the picture between letters, of the same as spread, and of words from their colour.
+# Of 255, in each channel: deviation of the picture between letters, of spread colours, and of words from their colour.
 _NOISE, _SPREAD, _INK = 6.0, 8.0, 12.0
 _TAIL, _WIDER = 0.1, 2.5  # share of larger noise, and its deviation in multiples
 _COVERED, _LESS_APART = 0.8, 0.7  # chance of words where colours are theirs, and by how much it is less apart from them
