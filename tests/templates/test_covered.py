@@ -3,7 +3,6 @@
 import random
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
 from memeloom.templates.covered import uncover
@@ -27,9 +26,9 @@ def unknown(merged: Merged) -> Pixels:
     return np.asarray(255 * (merged.support == 0), np.uint8)
 
 
-def band() -> NDArray[np.bool_]:
-    mask = np.zeros((400, 500), np.bool_)
-    mask[BAND] = True
+def band() -> Pixels:
+    mask = np.zeros((400, 500), np.uint8)
+    mask[BAND] = 255
     return mask
 
 
