@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -57,6 +56,8 @@ def secrets() -> dict[str, str]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_resources_hold_to_the_schemas_of_kubernetes(version: str) -> None:
+    import kubernetes_validate  # compiles grammars for seconds
+
     checked = 0
     for folder in (path.parent for path in sorted(FOLDER.rglob("kustomization.yaml"))):
         for resource in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
@@ -71,6 +72,8 @@ def test_resources_hold_to_the_schemas_of_kubernetes(version: str) -> None:
 @needs_kustomize
 @pytest.mark.parametrize("overlay", ["base", "overlays/stores", "overlays/ray"])
 def test_what_kustomize_renders_holds_to_the_schemas_too(overlay: str) -> None:
+    import kubernetes_validate
+
     manifests = rendered(overlay)
     for manifest in manifests:
         if manifest["kind"] != "RayCluster":  # its schema is KubeRay's; its pods are Kubernetes'
