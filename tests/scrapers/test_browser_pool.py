@@ -59,19 +59,26 @@ def on_reactor(coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
 
 
 @pytest.fixture(scope="module")
-def shared_pool() -> Iterator[BrowserPool]:
+def shared_folder() -> Iterator[Path]:
+    """Where the shared browser puts its folder."""
+    with short_folder() as path:
+        yield path
+
+
+@pytest.fixture(scope="module")
+def shared_pool(shared_folder: Path) -> Iterator[BrowserPool]:
     """One browser for all tests that need no settings of their own; nothing of it may be left afterwards."""
 
     async def make() -> BrowserPool:
         return pool_of()
 
-    with short_folder() as path, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tempfile, "tempdir", str(path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(shared_folder))
         pool = on_reactor(make()).result(60)
         yield pool
         on_reactor(pool.close()).result(60)
-        assert list(path.iterdir()) == []
-        assert browsers_in(path) == []
+        assert list(shared_folder.iterdir()) == []
+        assert browsers_in(shared_folder) == []
 
 
 @pytest.fixture
@@ -236,7 +243,9 @@ def test_webrtc_sends_no_datagram(website: Website, show_all: Show) -> None:
             stun.recv(1)
 
 
-def test_downloads_popups_dialogs_and_permissions_are_blocked(website: Website, using: Use, folder: Path) -> None:
+def test_downloads_popups_dialogs_and_permissions_are_blocked(
+    website: Website, show_all: Show, shared_folder: Path
+) -> None:
     website.pages["/file"] = (200, {"Content-Disposition": "attachment; filename=evil.sh"}, b"#!/bin/sh")
     website.html("/popup", "<script>fetch('/popped')</script>")
     website.html(
@@ -254,21 +263,16 @@ def test_downloads_popups_dialogs_and_permissions_are_blocked(website: Website, 
         </script>""",
     )
 
-    async def use(pool: BrowserPool) -> tuple[Page, list[Path]]:
-        page = await show(pool, website.url)
-        await show(pool, website.url)
-        return page, list(folder.rglob("evil*"))
-
-    page, downloads = using(use)
+    page, _ = show_all("/", "/")
     assert '<a class="iusc">,, denied,denied,denied,denied</a>' in page.html
-    assert downloads == []
+    assert list(shared_folder.rglob("evil*")) == []
     assert "/popped" not in {asked.path for asked in website.asked}
 
 
 @pytest.mark.parametrize(
     ("limit", "drivers"),
     [
-        ({"pages_per_browser": 2}, [1, 0, 1, 0]),
+        ({"pages_per_browser": 2}, [1, 0, 1]),
         pytest.param({"browser_memory_mb": 50}, [0, 0, 0, 0], marks=pytest.mark.soak),
     ],
 )
@@ -288,39 +292,49 @@ def test_a_browser_at_its_limit_of_pages_or_memory_is_replaced(
 
 
 @pytest.mark.parametrize(
-    ("program", "number", "error"),
+    "strikes",
     [
-        ("chromium", signal.SIGKILL, DownloadFailedError),
-        ("chromedriver", signal.SIGSTOP, DownloadTimeoutError),
-        ("keeper", signal.SIGKILL, DownloadFailedError),
-        pytest.param("chromedriver", signal.SIGKILL, DownloadFailedError, marks=pytest.mark.soak),
-        pytest.param("chromium", signal.SIGSTOP, DownloadTimeoutError, marks=pytest.mark.soak),
+        [
+            ("chromium", signal.SIGKILL, DownloadFailedError),
+            ("chromedriver", signal.SIGSTOP, DownloadTimeoutError),
+            ("keeper", signal.SIGKILL, DownloadFailedError),
+        ],
+        pytest.param(
+            [
+                ("chromedriver", signal.SIGKILL, DownloadFailedError),
+                ("chromium", signal.SIGSTOP, DownloadTimeoutError),
+            ],
+            marks=pytest.mark.soak,
+        ),
     ],
 )
-def test_a_crashed_or_hung_browser_is_replaced(
+def test_crashed_and_hung_browsers_are_replaced(
     website: Website, using: Use, folder: Path, monkeypatch: pytest.MonkeyPatch,
-    program: str, number: signal.Signals, error: type[Exception],
+    strikes: list[tuple[str, signal.Signals, type[Exception]]],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("memeloom.scrapers.browsers.pool._GRACE_SECONDS", 1.0)
     website.html("/good", RESULT)
-    keepers: list[int] = []
 
-    def strike(_asked: Asked) -> Answer:
-        for victim in keepers if program == "keeper" else named(program, folder):
+    def keepers() -> list[int]:
+        return [int(Path(f"/proc/{driver}/stat").read_text().split()[3]) for driver in named("chromedr", folder)]
+
+    def strike(asked: Asked) -> Answer:
+        program, number, _ = strikes[int(asked.path.removeprefix("/bad"))]
+        for victim in keepers() if program == "keeper" else named(program, folder):
             with suppress(ProcessLookupError):
                 os.kill(victim, number)
         return 200, {"Content-Type": "text/html"}, RESULT.encode()
 
-    website.pages["/bad"] = strike
+    website.pages |= {f"/bad{place}": strike for place in range(len(strikes))}
 
-    async def use(pool: BrowserPool) -> Page:
-        await show(pool, f"{website.url}/good")
-        keepers.extend(int(Path(f"/proc/{driver}/stat").read_text().split()[3]) for driver in named("chromedr", folder))
-        with pytest.raises(error):
-            await show(pool, f"{website.url}/bad")
-        return await show(pool, f"{website.url}/good")
+    async def use(pool: BrowserPool) -> None:
+        for place, (_, _, error) in enumerate(strikes):
+            assert (await show(pool, f"{website.url}/good")).status == 200
+            with pytest.raises(error):
+                await show(pool, f"{website.url}/bad{place}")
+        assert (await show(pool, f"{website.url}/good")).status == 200
 
-    assert using(use, page_seconds=5.0).status == 200
+    using(use, page_seconds=5.0)
 
 
 TAKEN = """#!/bin/sh
@@ -345,26 +359,25 @@ def test_a_port_that_another_program_holds_is_left_for_a_free_one(
     assert (tmp_path / "used").exists()
 
 
-@pytest.mark.parametrize("page", ["no response", "endless script"])
-def test_a_page_times_out_and_the_next_one_loads(website: Website, using: Use, page: str) -> None:
+def test_a_page_times_out_and_the_next_one_loads(website: Website, using: Use) -> None:
     released = threading.Event()
 
     def never(_asked: Asked) -> Answer:
         released.wait(60)
         return 200, {}, b""
 
-    website.html("/bad", f"{RESULT}<script>setTimeout(() => {{ for (;;); }}, 0)</script>")
+    website.pages["/silent"] = never
+    website.html("/endless", f"{RESULT}<script>setTimeout(() => {{ for (;;); }}, 0)</script>")
     website.html("/good", RESULT)
-    if page == "no response":
-        website.pages["/bad"] = never
 
-    async def use(pool: BrowserPool) -> Page:
-        with pytest.raises(DownloadTimeoutError):
-            await show(pool, f"{website.url}/bad", 2)
-        return await show(pool, f"{website.url}/good")
+    async def use(pool: BrowserPool) -> None:
+        for path in ("/silent", "/endless"):
+            with pytest.raises(DownloadTimeoutError):
+                await show(pool, website.url + path, 2)
+            assert (await show(pool, f"{website.url}/good")).status == 200
 
     try:
-        assert using(use, page_seconds=5.0).status == 200
+        using(use, page_seconds=5.0)
     finally:
         released.set()
 
@@ -377,7 +390,7 @@ def test_an_unreachable_site_is_a_failed_download(website: Website, show_all: Sh
         show_all("/")
 
 
-def test_a_stop_ends_scrolling_and_waiting_for_a_browser(website: Website, using: Use) -> None:
+def test_a_stop_ends_scrolling_and_waiting_for_a_browser(website: Website, shared_pool: BrowserPool) -> None:
     website.html(
         "/",
         f"""<body style="height: 3000px">{RESULT}<script>
@@ -394,11 +407,12 @@ def test_a_stop_ends_scrolling_and_waiting_for_a_browser(website: Website, using
 
     website.pages["/stop"] = ask
 
-    async def use(pool: BrowserPool) -> list[Page | None]:
-        return await asyncio.gather(*(pool.show(website.url, ENGINE, 10**6, stop.is_set) for _ in range(2)))
+    async def use() -> list[Page | None]:
+        return await asyncio.gather(*(shared_pool.show(website.url, ENGINE, 10**6, stop.is_set) for _ in range(2)))
 
-    shown, waiting = using(use, page_seconds=120.0)
+    shown, waiting = on_reactor(use()).result(60)
     assert waiting is None
+    assert shown is not None
     assert (shown.status, shown.finished) == (200, False)
     assert shown.html.count("iusc") >= 3
 
