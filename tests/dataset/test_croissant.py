@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from memeloom.dataset.export import export_dataset
 from memeloom.dataset.formats.contract import FormatName
 from tests.dataset.builds import Build, BuildPictured, Built, MakeMemes
 
-# Of rdflib and pandas, below mlcroissant.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-with warnings.catch_warnings(action="ignore"):
-    mlcroissant = pytest.importorskip("mlcroissant")
+pytestmark = [
+    pytest.mark.skipif(find_spec("mlcroissant") is None, reason="mlcroissant is not installed"),
+    # Of rdflib and pandas, below mlcroissant.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
 
 
 def document(folder: Path) -> dict[str, Any]:
@@ -23,6 +25,9 @@ def document(folder: Path) -> dict[str, Any]:
 
 
 def opened(folder: Path) -> Any:
+    with warnings.catch_warnings(action="ignore"):
+        import mlcroissant
+
     dataset = mlcroissant.Dataset(jsonld=folder / "croissant.json")
     issues = dataset.metadata.ctx.issues
     assert not issues.errors

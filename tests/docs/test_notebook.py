@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from tests.docs.pages import DOCS
 
@@ -13,6 +11,9 @@ NOTEBOOK = DOCS / "notebook.ipynb"
 
 @pytest.mark.filterwarnings("default")  # of the Jupyter packages, which are not ours
 def test_the_notebook_runs_and_shows_what_its_committed_outputs_show(tmp_path: Path) -> None:
+    import nbformat  # with nbclient, compiles grammars for seconds
+    from nbclient import NotebookClient
+
     committed = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(

@@ -1,5 +1,6 @@
 """Crawls of image searches with real browsers: all that they find, whatever stands in the way, or a plain error."""
 
+import asyncio
 import html
 import json
 import os
@@ -8,9 +9,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -19,8 +20,10 @@ from memeloom.catalog.stores import open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
 from memeloom.demo.internet import Internet
+from memeloom.scrapers.browsers.pool import BrowserPool
 from memeloom.scrapers.crawl import crawl
 from memeloom.scrapers.errors import BrowserFailed, CrawlFailed
+from memeloom.scrapers.in_thread import reactor_loop
 from memeloom.scrapers.sources.images.spider import template_names
 from tests.scrapers.chromium import browsers_in, named, short_folder
 from tests.services.website import Answer, Asked, Website
@@ -32,12 +35,50 @@ PAGE = {"Content-Type": "text/html; charset=utf-8"}
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:  # pytest makes its own folders first
     """Where the browsers of a crawl put their folders; none may be left."""
-    with short_folder() as path:
+    with empty_afterwards() as path:
         monkeypatch.setattr(tempfile, "tempdir", str(path))
         yield path
+
+
+@contextmanager
+def empty_afterwards() -> Iterator[Path]:
+    """A folder for browsers, none of which may be left."""
+    with short_folder() as path:
+        yield path
         wait_until(lambda: not browsers_in(path) and not list(path.glob("memeloom-*")))
+
+
+class KeptPool(BrowserPool):
+    """A pool that a crawl does not close."""
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[tuple[Path, list[KeptPool]]]:
+    """The folder of the shared browser, and its pool once a crawl has made it."""
+    pools: list[KeptPool] = []
+    with empty_afterwards() as path:
+        yield path, pools
+        for pool in pools:
+            asyncio.run_coroutine_threadsafe(BrowserPool.close(pool), reactor_loop()).result(60)
+
+
+@pytest.fixture
+def shared_browser(folder: Path, kept: tuple[Path, list[KeptPool]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crawl with one browser for all tests that need no settings of their own: it takes two CPU seconds to start."""
+    path, pools = kept
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+
+    def pool_of(*arguments: Any) -> BrowserPool:
+        if not pools:
+            pools.append(KeptPool(*arguments))
+        return pools[0]
+
+    monkeypatch.setattr("memeloom.scrapers.browsers.pool.BrowserPool", pool_of)
 
 
 @pytest.fixture
@@ -92,6 +133,7 @@ def test_searches_behind_consent_screens_are_scrolled_to_their_end(
         assert str(meme.title).startswith("Funny memes & more")
 
 
+@pytest.mark.usefixtures("shared_browser")
 def test_names_of_catalog_templates_are_queries(website: Website, searching: Searching) -> None:
     config = searching(engines=("bing",), template_queries=True, templates=2, queries=("cats", "First meme"))
     for name in ("cats", "First meme", "Second meme"):
@@ -122,6 +164,7 @@ def test_templates_to_search_for_have_given_names_and_most_memes_first(store_con
     assert template_names(store_config, 10) == ["Second", "First", "Named"]
 
 
+@pytest.mark.usefixtures("shared_browser")
 def test_a_picture_found_by_two_queries_is_one_meme(
     website: Website, searching: Searching, picture: Callable[[int], bytes]
 ) -> None:
@@ -135,6 +178,7 @@ def test_a_picture_found_by_two_queries_is_one_meme(
     assert sorted(meme.image_url or "" for meme in memes_of(config)) == [f"{website.url}/{n}.jpg" for n in (1, 2, 3)]
 
 
+@pytest.mark.usefixtures("shared_browser")
 def test_retry_after_of_a_search_is_obeyed(website: Website, searching: Searching) -> None:
 
     def busy_once(_asked: Asked) -> Answer:
@@ -166,6 +210,7 @@ def test_a_search_is_retried_after_a_browser_crash(website: Website, searching: 
     assert summary.counts["retries"] == 1
 
 
+@pytest.mark.usefixtures("shared_browser")
 @pytest.mark.parametrize(
     ("engine", "page", "error"),
     [
@@ -191,6 +236,7 @@ def test_browsers_obey_robots_txt(website: Website, searching: Searching) -> Non
     assert [asked.path for asked in website.asked] == ["/robots.txt"]
 
 
+@pytest.mark.usefixtures("shared_browser")
 def test_of_a_tagged_result_page_nothing_is_taken(website: Website, searching: Searching) -> None:
     page = results(f"{website.url}/1.jpg")
     website.pages[bing_url("cats")] = (200, PAGE | {"X-Robots-Tag": "noai"}, page.encode())
@@ -200,6 +246,7 @@ def test_of_a_tagged_result_page_nothing_is_taken(website: Website, searching: S
     assert website.times("/1.jpg") == []
 
 
+@pytest.mark.usefixtures("shared_browser")
 def test_a_search_redirected_to_a_private_address_is_refused(website: Website, searching: Searching) -> None:
     website.pages[bing_url("cats")] = (302, {"Location": "http://169.254.169.254/latest/meta-data/"}, b"")
     with pytest.raises(CrawlFailed, match=r"not one meme found.*address refused"):
@@ -207,6 +254,7 @@ def test_a_search_redirected_to_a_private_address_is_refused(website: Website, s
     assert len(website.times(bing_url("cats"))) == 1
 
 
+@pytest.mark.usefixtures("shared_browser")
 def test_private_hosts_that_a_script_requests_are_counted(website: Website, searching: Searching) -> None:
     targets = ["http://10.0.0.1/", "http://10.0.0.1/again", "http://169.254.169.254/", f"{website.url}/allowed"]
     found = json.dumps(results(f"{website.url}/1.jpg"))
