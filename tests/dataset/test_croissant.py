@@ -26,7 +26,7 @@ def document(folder: Path) -> dict[str, Any]:
 
 def opened(folder: Path) -> Any:
     with warnings.catch_warnings(action="ignore"):
-        import mlcroissant
+        import mlcroissant  # type: ignore[import-untyped]
 
     dataset = mlcroissant.Dataset(jsonld=folder / "croissant.json")
     issues = dataset.metadata.ctx.issues
