@@ -46,7 +46,7 @@ def website(website: Website) -> Website:
 
 
 @pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:  # pytest makes its own folders first
     """Where browsers put their folders in this test."""
     with short_folder() as path:
         monkeypatch.setattr(tempfile, "tempdir", str(path))
@@ -59,8 +59,9 @@ def on_reactor(coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
 
 
 @pytest.fixture(scope="module")
-def shared_folder() -> Iterator[Path]:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the shared browser puts its folder."""
+    tmp_path_factory.getbasetemp()  # before the patch below, in which pytest's folders would lie
     with short_folder() as path:
         yield path
 
