@@ -81,3 +81,16 @@ def test_rows_are_not_searched_on_a_copy_larger_than_the_largest_picture() -> No
     detect_lines(detector, tall, 736)
     assert len(detector.shapes) == 2
     assert max(height * width for height, width in detector.shapes) <= 1.1 * 736**2
+
+
+def test_lines_above_hundreds_of_specks_are_found() -> None:
+    """OpenCV lists patches from the bottom, and noise in the detector's map has hundreds."""
+    noisy = picture(fades=False)
+    noisy[100:220:4, 20:300:4] = 255
+    assert spans(detect_lines(Detector(sharp=1.5), noisy, 320)) == [(3, 29, 7), (3, 29, 27)]
+
+
+def test_a_pale_line_is_found() -> None:
+    pale = picture(fades=False)
+    pale[TOP, 40:280] = 115
+    assert spans(detect_lines(Detector(sharp=1.5), pale, 320)) == [(3, 29, 7), (3, 29, 27)]
