@@ -64,7 +64,7 @@ class WordModel:
         Raises:
             MissingExtra: the package of the prior is not installed.
         """
-        words, pairs, total = _common_words(), Counter[str](), _PRIOR_WORDS
+        words, pairs, total = common_words(), Counter[str](), _PRIOR_WORDS
         for caption in captions:
             found = caption_words(caption)
             total += len(found)
@@ -131,8 +131,12 @@ def caption_words(caption: str) -> list[str]:
     return _WORD.findall(caption.casefold().replace("’", "'"))
 
 
-def _common_words() -> Counter[str]:
-    """Count the words of English subtitles, from the list in pyspellchecker: 57,000 words, each at least twice."""
+def common_words() -> Counter[str]:
+    """Count the words of English subtitles, from the list in pyspellchecker: 57,000 words, each at least twice.
+
+    Raises:
+        MissingExtra: the package is not installed.
+    """
     require("ocr", "spellchecker")
     from spellchecker import SpellChecker
 

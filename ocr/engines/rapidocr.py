@@ -2,9 +2,10 @@
 
 The package's own pipeline wastes time on padding, a direction classifier, too many pixels and floating point. Here
 detection runs on a small copy (again on a larger one if little was found), then each line is recognised at its own
-width.
+width, easy ones by a small recogniser.
 
-Detection: `rapidocr_lines.py`. What the recogniser's output says: `rapidocr_text.py`.
+Detection: `rapidocr_lines.py`. The small recogniser: `rapidocr_small.py`. What a recogniser's output says:
+`rapidocr_text.py`.
 """
 
 import math
@@ -19,11 +20,12 @@ import numpy as np
 from memeloom.configs.extras import require
 from memeloom.ocr.engines.contract import ReadFailed, Word
 from memeloom.ocr.engines.rapidocr_lines import Corners, detect_lines
+from memeloom.ocr.engines.rapidocr_small import SmallRecogniser
 from memeloom.ocr.engines.rapidocr_text import Piece, decode
 from memeloom.ocr.models.networks import Networks, Picture, network_input, networks
 
 # Square roots of the area given to the detector, tuned on half of the real memes.
-_SIDE, _LARGER_SIDE = 340, 736
+SIDE, _LARGER_SIDE = 340, 736
 # The first pass suffices with this many characters at this mean confidence.
 _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 
@@ -32,18 +34,19 @@ _HEIGHT, _MAX_ASPECT = 48, 40
 
 
 class RapidOcr:
-    """One detector and one recogniser on one thread.
+    """One detector and its recognisers on one thread.
 
     files: networks to load. seconds: deadline per picture. side: square root of the area given to the detector.
     """
 
     name = "rapidocr"
 
-    def __init__(self, files: Networks, seconds: float, side: float = _SIDE) -> None:
+    def __init__(self, files: Networks, seconds: float, side: float = SIDE) -> None:
         self._seconds = seconds
         self._side = side
         self._characters = files.characters
-        self._detector, self._recogniser = _load(files.detector), _load(files.recogniser)
+        self._detector, self._recogniser = load_network(files.detector), load_network(files.recogniser)
+        self._small = SmallRecogniser(load_network(files.small), files.characters) if files.small else None
 
     def read(self, picture: Picture) -> list[Word]:
         """Return the words of `picture`. Raises ReadFailed (``timeout``, ``engine failed``)."""
@@ -62,9 +65,12 @@ class RapidOcr:
             # A line takes milliseconds: checking between lines is enough.
             if time.monotonic() > deadline:
                 raise ReadFailed("timeout", f"more than {self._seconds:g} s")
-            pieces = read_line(self._recogniser, self._characters, picture, corners)
-            words += _to_words(pieces, corners, picture, number)
+            words += _to_words(self._read_line(crop_line(picture, corners)), corners, picture, number)
         return words
+
+    def _read_line(self, line: Picture) -> list[Piece]:
+        pieces = self._small.read(line) if self._small else None
+        return read_line(self._recogniser, self._characters, line) if pieces is None else pieces
 
 
 def open_engine(language: str, seconds: float) -> RapidOcr:
@@ -79,22 +85,21 @@ def check(language: str) -> None:
         MissingExtra: a package is missing.
         EngineMissing: the networks cannot be built.
     """
-    require("ocr", "rapidocr", "onnxruntime", "onnx")
+    require("ocr", "rapidocr", "onnxruntime", "onnx", "spellchecker")
     networks(language)
 
 
-def read_line(network: Any, characters: str, picture: Picture, corners: Corners) -> list[Piece]:
-    """Return the words of the line between `corners`, clockwise from top left, of a BGR `picture`.
+def read_line(network: Any, characters: str, line: Picture) -> list[Piece]:
+    """Return the words of a BGR `line` from `crop_line`.
 
     network: the recogniser, an ``onnxruntime.InferenceSession``. characters: of its outputs after the first (blank).
     """
-    line = crop_line(picture, corners)
     (found,) = network.run(None, {network.get_inputs()[0].name: network_input(line)})
     return decode(found[0], characters)
 
 
 def crop_line(picture: Picture, corners: Corners) -> Picture:
-    """Cut out the line between `corners`, upright and scaled to the recogniser's height."""
+    """Cut out the line between `corners`, clockwise from top left, upright and scaled to the recogniser's height."""
     top, right = math.dist(corners[0], corners[1]), math.dist(corners[1], corners[2])
     if right > 1.5 * top:  # vertical text
         corners = np.roll(corners, 1, axis=0)
@@ -107,7 +112,8 @@ def crop_line(picture: Picture, corners: Corners) -> Picture:
     return line.astype(np.uint8, copy=False)
 
 
-def _load(path: Path) -> Any:
+def load_network(path: Path) -> Any:
+    """Return an ``onnxruntime.InferenceSession`` on one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

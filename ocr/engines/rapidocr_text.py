@@ -30,21 +30,24 @@ _LONGEST = 24
 class Piece:
     """A word of a line.
 
-    start, end: position in the line, 0-1. confidence: mean over its characters, 0-1. gaps, others: as in `Word`.
+    start, end: position in the line, 0-1. confidence, least: mean and smallest probability of its characters, 0-1.
+    gaps, others: as in `Word`.
     """
 
     text: str
     start: float
     end: float
     confidence: float
+    least: float
     gaps: tuple[float, ...]
     others: tuple[tuple[str, float], ...]
 
 
-def decode(probabilities: Probabilities, characters: str) -> list[Piece]:
+def decode(probabilities: Probabilities, characters: str, *, with_others: bool = True) -> list[Piece]:
     """Return the words of a line.
 
-    probabilities: shape (rows, 1 + characters), blank first. characters: space last.
+    probabilities: shape (rows, 1 + characters), blank first. characters: space last. with_others: search for other
+    readings of doubtful words.
     """
     best = probabilities.argmax(axis=1)
     fresh = np.flatnonzero((best != _BLANK) & np.concatenate(([True], best[1:] != best[:-1])))
@@ -66,11 +69,15 @@ def decode(probabilities: Probabilities, characters: str) -> list[Piece]:
         if best[row] != space:
             words[-1].append(int(row))
     return [
-        _to_piece(word, between, probabilities, characters) for word, between in zip(words, gaps, strict=True) if word
+        _to_piece(word, between, probabilities, characters, with_others)
+        for word, between in zip(words, gaps, strict=True)
+        if word
     ]
 
 
-def _to_piece(rows: Sequence[int], gaps: Sequence[float], probabilities: Probabilities, characters: str) -> Piece:
+def _to_piece(
+    rows: Sequence[int], gaps: Sequence[float], probabilities: Probabilities, characters: str, with_others: bool
+) -> Piece:
     """Return the word whose characters lie at `rows`, with the apostrophes between them."""
     best = probabilities[rows].argmax(axis=1)
     apostrophe = characters.index("'") + 1
@@ -83,14 +90,16 @@ def _to_piece(rows: Sequence[int], gaps: Sequence[float], probabilities: Probabi
             between.append(0.0)
         letters.append(character)
         between.append(gap)
-    text, own = "".join(letters), probabilities[rows[0] : rows[-1] + 2]
+    text, own, likely = "".join(letters), probabilities[rows[0] : rows[-1] + 2], probabilities[rows, best]
+    doubtful = with_others and len(rows) <= _LONGEST and own.max(axis=1).min() < _CERTAIN
     return Piece(
         text,
         start=rows[0] / len(probabilities),
         end=(rows[-1] + 1) / len(probabilities),
-        confidence=float(probabilities[rows, best].mean()),
+        confidence=float(likely.mean()),
+        least=float(likely.min()),
         gaps=tuple(between),
-        others=_others(text, own, characters) if len(rows) <= _LONGEST and own.max(axis=1).min() < _CERTAIN else (),
+        others=_others(text, own, characters) if doubtful else (),
     )
 
 

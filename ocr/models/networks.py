@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Picture: TypeAlias = NDArray[np.uint8]
 
 DETECTOR, RECOGNISER = "PP-OCRv6_det_small.onnx", "PP-OCRv6_rec_small.onnx"
+# Ours, trained on English by `ocr/small`: it takes accents for plain letters.
+_SMALL, _SMALL_LANGUAGE = Path(__file__).with_name("small_recogniser.onnx"), "eng"
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 # Typographic characters of captions. The space comes last.
@@ -45,11 +47,15 @@ _BUILD_SECONDS, _WAIT_SECONDS = 300.0, 330.0
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Paths of both networks. characters: the meaning of the recogniser's outputs from the second on."""
+    """Paths of the networks. characters: the meaning of the recognisers' outputs from the second on.
+
+    small: recogniser of easy lines, if the language has one.
+    """
 
     detector: Path
     recogniser: Path
     characters: str
+    small: Path | None = None
 
 
 def network_input(picture: Picture) -> NDArray[np.float32]:
@@ -87,7 +93,8 @@ def networks(language: str) -> Networks:
     folder = cache_folder() / "ocr" / _name(source, characters)
     if not folder.is_dir():
         _build(source, folder, characters)
-    return Networks(folder / DETECTOR, folder / RECOGNISER, characters)
+    small = _SMALL if language == _SMALL_LANGUAGE else None
+    return Networks(folder / DETECTOR, folder / RECOGNISER, characters, small)
 
 
 def packaged() -> Path:

@@ -47,9 +47,7 @@ def test_small_networks_read_what_the_large_ones_read() -> None:
     recogniser = session(made.recogniser)
     same = total = 0
     for line in lines(24):
-        height, width = line.shape[:2]
-        corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
-        read = "".join(piece.text for piece in read_line(recogniser, made.characters, line, corners))
+        read = "".join(piece.text for piece in read_line(recogniser, made.characters, line))
         whole = whole_reading(line).replace(" ", "")
         same += 2 * sum(block.size for block in SequenceMatcher(None, read, whole).get_matching_blocks())
         total += len(read) + len(whole)
