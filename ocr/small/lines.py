@@ -4,6 +4,7 @@ Outlined or plain, on photos or paper, tilted and cropped a little, with parts o
 and compressed.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +30,10 @@ _LONGEST_DRAWN = 1500
 # Standard deviation of brightness above which plain letters are hard to read.
 _BUSY = 18
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
+# Fonts that memes use, and others that look like them; half of the lines have one of these.
+_USUAL = re.compile(
+    r"impact|anton|bebas|oswald|league.?gothic|arial|arimo|liberationsans|heros|nimbussans|freesans", re.IGNORECASE
+)
 _TESTED = "ABgq0189?!&$@\"'%#xyz;"
 
 
@@ -48,14 +53,15 @@ class Line:
 class Drawer:
     """Draws random lines.
 
-    fonts: files, the letters of each tried at random. backgrounds: BGR pictures that lines are drawn on, beside plain
-    colours. characters: those of the network; `texts` has no others.
+    fonts: files, half of the lines in those that memes use. backgrounds: BGR pictures that lines are drawn on,
+    beside plain colours. characters: those of the network; `texts` has no others.
     """
 
     def __init__(
         self, texts: Texts, fonts: Sequence[Path], backgrounds: Sequence[Picture], characters: str, chance: Random
     ) -> None:
         self._texts, self._fonts, self._backgrounds, self._chance = texts, fonts, backgrounds, chance
+        self._usual = [path for path in fonts if _USUAL.search(path.name)] or list(fonts)
         self._index = {character: number for number, character in enumerate(characters, 1)}
 
     def draw(self) -> Line:
@@ -67,7 +73,7 @@ class Drawer:
 
     def _try(self) -> Line | None:
         chance, size = self._chance, self._chance.choice(_SIZES)
-        path = chance.choice(self._fonts)
+        path = chance.choice(self._usual if chance.random() < 0.5 else self._fonts)
         font, text = _load(path, size), self._texts.line()
         if _has_capitals_only(path):
             text = text.upper()
