@@ -669,7 +669,7 @@ class TestConcurrency:
             with ExitStack() as stack, ThreadPoolExecutor(2) as threads:
                 crawlers = [stack.enter_context(running("crawl", url, PAGES)) for _ in range(2)]
                 for numbers_read in threads.map(
-                    self._kill_after, crawlers, [dice.randrange(1, PAGES // 4) for _ in crawlers]
+                    self._kill_after, crawlers, [dice.randrange(1, PAGES // 3) for _ in crawlers]
                 ):
                     worked.update(numbers_read)
                 kills += sum(crawler.wait() == -9 for crawler in crawlers)
