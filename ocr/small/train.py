@@ -64,11 +64,23 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=85.0, help="time of training")
     parser.add_argument("--out", type=Path, required=True, help="the network, an ONNX file")
     given = parser.parse_args()
-    captions = given.captions.read_text(encoding="utf-8").splitlines()
+    for option, path, is_there in (
+        ("--captions", given.captions, Path.is_file), ("--fonts", given.fonts, Path.is_dir),
+        ("--pictures", given.pictures, Path.is_dir), ("--memes", given.memes, Path.is_dir),
+        ("--out", given.out.parent, Path.is_dir),
+    ):  # fmt: skip
+        if path is not None and not is_there(path):
+            parser.error(f"{option}: no such {'file' if is_there is Path.is_file else 'directory'}: {path}")
+    captions = [line for line in given.captions.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not captions:
+        parser.error(f"--captions: no captions in {given.captions}")
+    fonts = find_fonts(given.fonts)
+    if not fonts:
+        parser.error(f"--fonts: no font with all letters and signs below {given.fonts}")
     real = read_memes(given.memes) if given.memes else []
     chance = Random(_SEED)
     texts = Texts(captions, characters_of(_LANGUAGE), chance)
-    fonts, backgrounds = find_fonts(given.fonts), _pictures(given.pictures, chance)
+    backgrounds = _pictures(given.pictures, chance)
     _CONSOLE.print(
         f"{len(captions)} captions, {len(fonts)} fonts, {len(backgrounds)} pictures, {len(real)} lines of memes"
     )
