@@ -33,7 +33,11 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     """Settings of a catalog with eight templates and thirty memes."""
     folder: Path = tmp_path_factory.mktemp("serve")
     config = load_config(
-        options={"store.documents": f"sqlite:///{folder}/catalog.db", "store.blobs": str(folder / "blobs")}
+        options={
+            "store.documents": f"sqlite:///{folder}/catalog.db",
+            "store.blobs": str(folder / "blobs"),
+            "generate.model": str(folder / "model"),  # nobody's: other tests have one in their working directory
+        }
     )
     fill(config)
     return config
