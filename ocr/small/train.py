@@ -1,6 +1,6 @@
 r"""Train the small recogniser.
 
-To make the file in `ocr/models` anew (two processors, an hour and a half), with any folders of fonts, of pictures
+To make a file like that in `ocr/models` (two processors, an hour and a half), with any folders of fonts, of pictures
 without text, and of memes:
 
     python -m memeloom.ocr.small.train --captions captions.txt --fonts /usr/share/fonts --pictures templates/ \
