@@ -90,14 +90,19 @@ def shrink(
         )
         if operations:
             onnx.save(use_integer_operations(onnx.load(fused)), fused)
-        # Weights have 7 bits: with 8, processors without VNNI instructions saturate sums of products and drop letters.
-        quantize_static(
-            fused, target, _Samples(samples, model.graph.input[0].name), quant_format=QuantFormat.QDQ,
-            op_types_to_quantize=operations, per_channel=True, reduce_range=True,
-            activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
-        )  # fmt: skip
+        quantise(fused, target, samples, operations)
         if operations:
             onnx.save(gate_by_table(onnx.load(target)), target)
+
+
+def quantise(source: Path, target: Path, samples: Iterable[Picture], operations: tuple[str, ...] | None = None) -> None:
+    """Write the network `source` with 8-bit integers, calibrated on BGR `samples`. operations: as in `shrink`."""
+    # Weights have 7 bits: with 8, processors without VNNI instructions saturate sums of products and drop letters.
+    quantize_static(
+        source, target, _Samples(samples, onnx.load(source).graph.input[0].name), quant_format=QuantFormat.QDQ,
+        op_types_to_quantize=operations, per_channel=True, reduce_range=True,
+        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
+    )  # fmt: skip
 
 
 class _Samples(CalibrationDataReader):  # type: ignore[misc]

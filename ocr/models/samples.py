@@ -32,7 +32,7 @@ def lines(count: int) -> Iterator[Picture]:
         # Condensed to wide.
         narrow = int(width * _LINE_HEIGHT / 64 * random.uniform(0.55, 1.1))
         line = cv2.resize(np.asarray(picture), (narrow, _LINE_HEIGHT), interpolation=cv2.INTER_AREA)
-        yield _compressed(np.asarray(line, np.uint8), random)
+        yield _saved(np.asarray(line, np.uint8), random)
 
 
 def pictures(count: int, side: int) -> Iterator[Picture]:
@@ -45,7 +45,7 @@ def pictures(count: int, side: int) -> Iterator[Picture]:
             font = ImageFont.load_default(float(random.uniform(0.03, 0.12) * height))
             place = random.uniform(-0.05, 0.4) * width, random.uniform(0, 0.95) * height
             _write(picture, _TEXTS[random.integers(len(_TEXTS))], place, font, random)
-        yield _compressed(np.asarray(picture), random)
+        yield _saved(np.asarray(picture), random)
 
 
 def _background(random: np.random.Generator, width: int, height: int) -> Image.Image:
@@ -67,6 +67,11 @@ def _write(
     ImageDraw.Draw(picture).text(place, text, ink, font, stroke_width=int(random.integers(0, 4)), stroke_fill=edge)
 
 
-def _compressed(picture: Picture, random: np.random.Generator) -> Picture:
-    coded = cv2.imencode(".jpg", picture[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, int(random.integers(30, 95))])[1]
+def compressed(picture: Picture, quality: int) -> Picture:
+    """Return the BGR picture as JPEG of this quality shows it."""
+    coded = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])[1]
     return np.asarray(cv2.imdecode(coded, cv2.IMREAD_COLOR), np.uint8)
+
+
+def _saved(picture: Picture, random: np.random.Generator) -> Picture:
+    return compressed(np.ascontiguousarray(picture[:, :, ::-1]), int(random.integers(30, 95)))

@@ -20,6 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from memeloom.ocr.engines.rapidocr_small import HEIGHT, STRIDE
 from memeloom.ocr.models.networks import Picture
+from memeloom.ocr.models.samples import compressed
 from memeloom.ocr.small.text import Texts
 
 Colour: TypeAlias = tuple[int, int, int]
@@ -222,12 +223,6 @@ def vary(line: Picture, text: str, chance: Random) -> Line | None:
 def fits(text: str, width: int) -> bool:
     """Return True if the output for `width` pixels has room for `text`: a column each, and one between equal ones."""
     return width // STRIDE >= len(text) + sum(one == other for one, other in pairwise(text))
-
-
-def compressed(picture: Picture, quality: int) -> Picture:
-    """Return the picture as JPEG of this quality shows it."""
-    coded = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])[1]
-    return np.asarray(cv2.imdecode(coded, cv2.IMREAD_COLOR), np.uint8)
 
 
 def find_fonts(folder: Path) -> list[Path]:

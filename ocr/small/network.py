@@ -1,22 +1,18 @@
-"""The network of the small recogniser in Keras, and its conversion to ONNX with 8-bit integers.
+"""The network of the small recogniser in Keras, and its conversion to ONNX.
 
 Convolutions alone: a column of the output depends on about 60 pixels of the line.
 """
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
-from memeloom.ocr.engines.rapidocr_small import HEIGHT, STRIDE
-from memeloom.ocr.models.networks import Picture, network_input
+from memeloom.ocr.engines.rapidocr_small import HEIGHT
 
-INPUT = "x"
+_INPUT = "x"
 _OPSET, _IR_VERSION = 17, 9
 
 
@@ -53,8 +49,8 @@ def to_onnx(network: Any) -> onnx.ModelProto:
     names, nodes, weights = dict[int, str](), list[onnx.NodeProto](), list[onnx.TensorProto]()
     normalised = {id(layer.input): layer for layer in network.layers if isinstance(layer, layers.BatchNormalization)}
     for layer in network.layers:
-        sources = [names.get(id(tensor), INPUT) for tensor in _inputs(layer)]
-        name = sources[0] if sources else INPUT  # of layers that do nothing here
+        sources = [names.get(id(tensor), _INPUT) for tensor in _inputs(layer)]
+        name = sources[0] if sources else _INPUT  # of layers that do nothing here
         match layer:
             case layers.Conv2D():
                 name = layer.name
@@ -76,30 +72,13 @@ def to_onnx(network: Any) -> onnx.ModelProto:
     ]
     graph = helper.make_graph(
         nodes, "small_recogniser",
-        [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [1, 3, HEIGHT, "width"])],
+        [helper.make_tensor_value_info(_INPUT, TensorProto.FLOAT, [1, 3, HEIGHT, "width"])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, "columns", network.output_shape[-1]])],
         weights,
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
     onnx.checker.check_model(model)
     return model
-
-
-def quantise(source: Path, target: Path, lines: Iterable[Picture]) -> None:
-    """Write `source` with 8-bit integers, calibrated on `lines`; weights have 7 bits as in `ocr/models/build.py`."""
-    quantize_static(
-        source, target, _Samples(lines), quant_format=QuantFormat.QDQ, per_channel=True, reduce_range=True,
-        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
-    )  # fmt: skip
-
-
-class _Samples(CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, lines: Iterable[Picture]) -> None:
-        self._lines: Iterator[Picture] = iter(lines)
-
-    def get_next(self) -> dict[str, NDArray[np.float32]] | None:
-        line = next(self._lines, None)
-        return None if line is None else {INPUT: network_input(line[:, : line.shape[1] // STRIDE * STRIDE])}
 
 
 def _inputs(layer: Any) -> list[Any]:

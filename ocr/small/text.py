@@ -13,7 +13,13 @@ _LENGTH, _DEVIATION, _LEAST, _MOST = 20, 11, 2, 46
 
 
 class Texts:
-    """Endless random lines. captions: to cut lines from. characters: all others are left out; the last is the space."""
+    """Endless random lines.
+
+    captions: to cut lines from, none of them blank. characters: all others are left out; the last is the space.
+
+    Raises:
+        ValueError: no word of the captions has only these characters.
+    """
 
     def __init__(self, captions: Sequence[str], characters: str, chance: Random) -> None:
         self._captions = captions
@@ -22,6 +28,8 @@ class Texts:
         self._chance = chance
         words = {word for caption in captions[:60_000] for word in caption.split() if len(word) < 18}
         self._words = sorted(word for word in words if self._characters.issuperset(word))
+        if not self._words:
+            raise ValueError("the captions have no word that the network can read")
 
     def line(self) -> str:
         """Return a line of 1 to 50 characters, as the network should read it."""
@@ -34,7 +42,7 @@ class Texts:
     def _some_words(self) -> list[str]:
         kind = self._chance.random()
         if kind < 0.72:
-            return self._chance.choice(self._captions).split() or ["a"]
+            return self._chance.choice(self._captions).split()
         if kind < 0.92:
             # A rare word or name as often as a common word.
             words = [self._chance.choice(self._words) for _ in range(self._chance.randint(1, 7))]

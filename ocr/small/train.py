@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from queue import Full
+from queue import Empty, Full
 from random import Random
 from typing import Any, TypeAlias
 
@@ -27,13 +27,15 @@ import numpy as np
 import onnx
 from rich.console import Console
 
+from memeloom.catalog.errors import BadImage
 from memeloom.catalog.images import decode_image
 from memeloom.ocr.engines.rapidocr import SIDE, crop_line, load_network, read_line
 from memeloom.ocr.engines.rapidocr_lines import detect_lines
 from memeloom.ocr.engines.rapidocr_small import STRIDE
+from memeloom.ocr.models.build import quantise
 from memeloom.ocr.models.networks import Picture, characters_of, networks
 from memeloom.ocr.small.lines import Drawer, Line, find_fonts, vary
-from memeloom.ocr.small.network import build, quantise, to_onnx
+from memeloom.ocr.small.network import build, to_onnx
 from memeloom.ocr.small.text import Texts
 
 _LANGUAGE = "eng"
@@ -42,6 +44,7 @@ _REAL_SHARE, _REAL_CONFIDENCE = 0.12, 0.9
 _BACKGROUNDS, _BACKGROUND_EDGE = 160, 700
 # Lines sorted by width at a time, the pixels of a batch's row, and how many batches wait.
 _SORTED, _BATCH_PIXELS, _WAITING = 2048, 16_384, 400
+_PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp")
 _MULTIPLE = 32  # of pixels: fewer widths are faster
 _RATE, _DECAY, _CLIP, _WARM_UP = 2.5e-3, 1e-3, 2.0, 200
 # Shares of the time: columns alone until, then less and less until; and the weight of columns between characters.
@@ -72,14 +75,15 @@ def main() -> None:
         if path is not None and not is_there(path):
             parser.error(f"{option}: no such {'file' if is_there is Path.is_file else 'directory'}: {path}")
     captions = [line for line in given.captions.read_text(encoding="utf-8").splitlines() if line.strip()]
-    if not captions:
-        parser.error(f"--captions: no captions in {given.captions}")
+    chance = Random(_SEED)
+    try:
+        texts = Texts(captions, characters_of(_LANGUAGE), chance)
+    except ValueError as error:
+        parser.error(f"--captions: {given.captions}: {error}")
     fonts = find_fonts(given.fonts)
     if not fonts:
         parser.error(f"--fonts: no font with all letters and signs below {given.fonts}")
     real = read_memes(given.memes) if given.memes else []
-    chance = Random(_SEED)
-    texts = Texts(captions, characters_of(_LANGUAGE), chance)
     backgrounds = _pictures(given.pictures, chance)
     _CONSOLE.print(
         f"{len(captions)} captions, {len(fonts)} fonts, {len(backgrounds)} pictures, {len(real)} lines of memes"
@@ -141,7 +145,7 @@ def write(network: Any, samples: Sequence[Picture], target: Path) -> None:
     """Write the network as ONNX with 8-bit integers. samples: lines to calibrate it."""
     with tempfile.TemporaryDirectory() as folder:
         onnx.save(to_onnx(network), plain := Path(folder, "plain.onnx"))
-        quantise(plain, target, samples)
+        quantise(plain, target, (line[:, : line.shape[1] // STRIDE * STRIDE] for line in samples))
 
 
 def read_memes(folder: Path) -> list[Real]:
@@ -149,8 +153,7 @@ def read_memes(folder: Path) -> list[Real]:
     files = networks(_LANGUAGE)
     detector, recogniser = load_network(files.detector), load_network(files.recogniser)
     found = list[Real]()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        picture = decode_image(path.read_bytes())
+    for picture in map(_decoded, _picture_files(folder)):
         for corners in detect_lines(detector, picture, SIDE):
             line = crop_line(picture, corners)
             pieces = read_line(recogniser, files.characters, line)
@@ -188,9 +191,13 @@ class _Drawing:
         self._process.join()
 
     def batches(self) -> Iterator[Sequence[Line]]:
-        """Yield batches for ever."""
+        """Yield batches for ever. Raises RuntimeError if the process ended."""
         while True:
-            yield self._queue.get(timeout=300)
+            try:
+                yield self._queue.get(timeout=5)
+            except Empty:
+                if not self._process.is_alive():
+                    raise RuntimeError("the process that draws lines ended; its error is above") from None
 
 
 def _draw(drawer: Drawer, real: Sequence[Real], chance: Random, queue: "multiprocessing.Queue[Sequence[Line]]") -> None:
@@ -243,9 +250,20 @@ def _padded(width: int) -> int:
 
 
 def _pictures(folder: Path, chance: Random) -> list[Picture]:
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
+    paths = _picture_files(folder)
     chance.shuffle(paths)
-    return [_reduced(decode_image(path.read_bytes())) for path in paths[:_BACKGROUNDS]]
+    return [_reduced(_decoded(path)) for path in paths[:_BACKGROUNDS]]
+
+
+def _picture_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in _PICTURE_ENDINGS)
+
+
+def _decoded(path: Path) -> Picture:
+    try:
+        return decode_image(path.read_bytes())
+    except BadImage as error:
+        raise SystemExit(f"{path}: {error}") from None
 
 
 def _reduced(picture: Picture) -> Picture:

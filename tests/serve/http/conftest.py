@@ -36,7 +36,9 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         options={
             "store.documents": f"sqlite:///{folder}/catalog.db",
             "store.blobs": str(folder / "blobs"),
-            "generate.model": str(folder / "model"),  # nobody's: other tests have one in their working directory
+            "generate.model": str(
+                folder / "model"
+            ),  # not the default, which other tests create in their working directory
         }
     )
     fill(config)
