@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +37,30 @@ def muted() -> Iterator[None]:
             os.close(kept)
 
 
+def _uses_jax() -> bool:
+    """Return whether Keras, which is not imported yet, will use JAX: by KERAS_BACKEND, else by its settings file."""
+    if named := os.environ.get("KERAS_BACKEND"):
+        return named == "jax"
+    settings = Path(os.environ.get("KERAS_HOME", Path.home() / ".keras"), "keras.json")
+    return settings.is_file() and b'"jax"' in settings.read_bytes()
+
+
+@contextmanager
+def _hidden(*packages: str) -> Iterator[None]:
+    """Let imports of `packages`, unless they are imported already, fail as if they were not installed."""
+    absent = [name for name in packages if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-with muted():
+# TensorFlow and Keras import these where they are installed, though nobody here passes them a data frame: a quarter of
+# the time that TensorFlow takes.
+with muted(), _hidden("pandas", "IPython", *([] if _uses_jax() else ["jax"])):
     import keras
 
     BACKEND: str = keras.backend.backend()

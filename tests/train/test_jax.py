@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ from memeloom.configs.load import write_config
 from memeloom.configs.schema import Config
 from memeloom.train.fitting.checkpoint import CHECKPOINT
 
-pytest.importorskip("jax")
+pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="needs the extra jax")
 Toy: TypeAlias = Callable[..., Config]
 ROOT = Path(__file__).parents[2]
 # Trains once without a break and, with a second argument, once with Ctrl-C in the second epoch; then does the rest with
