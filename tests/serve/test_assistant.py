@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from PIL import Image
 
 from tests.serve.conftest import _environment
@@ -29,6 +27,9 @@ _CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 @pytest.fixture(scope="module")
 def answers(catalog_settings: Mapping[str, str], model_folder: Path) -> tuple[list[str], list[Any]]:
     """The names of the tools, and the answers to `_CALLS`."""
+    from mcp import Client  # takes half a second of every worker that imports this module
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     settings = {**catalog_settings, "generate.model": str(model_folder)}
     options = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
     command = StdioServerParameters(
