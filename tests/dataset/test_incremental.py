@@ -55,11 +55,11 @@ def with_copies(memes: list[Meme]) -> list[Meme]:
     return memes + again
 
 
-@pytest.mark.parametrize("changes", [{}, {"captions_per_template": 37}, {"templates": 3, "captions_per_template": 50}])
+@pytest.mark.parametrize("changes", [{}, {"captions_per_template": 23}, {"templates": 3, "captions_per_template": 30}])
 def test_the_division_of_work_makes_no_difference(
     build: Build, english: MakeMemes, request: pytest.FixtureRequest, changes: dict[str, int]
 ) -> None:
-    built = build(with_copies(english(700)), shard_records=80, **changes)
+    built = build(with_copies(english(400)), shard_records=60, **changes)
     request.getfixturevalue("small")
     assert rebuilt(built) == built.files
     assert len(list((built.work / "blocks").iterdir())) > 10
@@ -132,7 +132,7 @@ def test_a_few_new_memes_change_a_few_pieces_and_shards(build: Build, english: M
 def test_renamed_merged_and_rejected_templates_change_their_captions(
     build: Build, config: MakeConfig, english: MakeMemes, filtered: list[int]
 ) -> None:
-    build(english(400, templates=5))
+    build(english(150, templates=5))
     known = Template(id="t1", slug="t1", name="Old Name", source="imgflip")
     renamed, other = known.model_copy(update={"name": "New Name"}), known.model_copy(update={"id": "t2", "name": "Two"})
     changes = [
@@ -170,7 +170,7 @@ def test_renamed_merged_and_rejected_templates_change_their_captions(
 def test_a_changed_setting_repeats_only_what_depends_on_it(
     build: Build, english: MakeMemes, filtered: list[int], change: dict[str, object], filters: bool
 ) -> None:
-    before = build(with_copies(english(300)))
+    before = build(with_copies(english(120)))
     filtered.clear()
     built = build(**change)
     assert bool(filtered) == filters
@@ -225,7 +225,7 @@ def damage(path: Path, way: str) -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("way", ["cut", "empty", "zeros", "flipped", "gone"])
 def test_damaged_files_in_the_work_folder_are_replaced(build: Build, english: MakeMemes, way: str) -> None:
-    built = build(with_copies(english(300)), shard_records=100, captions_per_template=60)
+    built = build(with_copies(english(150)), shard_records=50, captions_per_template=30)
     rng = random.Random(way)
     kinds = ["blocks/*", "near/*/*.rows", "near/*/*.json", "chosen/*/*.rows", "chosen/*/*.json", "chosen/*/limits",
              "shards/*/*.gz", "shards/*/words.txt", "shards/*/tally.json", "plan.json"]  # fmt: skip

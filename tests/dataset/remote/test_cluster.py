@@ -18,6 +18,8 @@ from tests.dataset.remote.driver import MEMES_IN_A_BLOCK, build_in_small_blocks,
 from tests.services.ray_cluster import in_own_process, ray_cluster
 
 pytestmark = [
+    # The suite has each half: `test_remote_build.py` on local processes, and `engine/test_ray_pool.py`.
+    pytest.mark.soak,
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray"),
     pytest.mark.timeout(600),
 ]
@@ -37,9 +39,7 @@ def cluster(machines: list[Path]) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize(
-    "kills", [[("shards", 2)], pytest.param([("blocks", 8), ("shards", 2)], marks=pytest.mark.soak)], ids=len
-)
+@pytest.mark.parametrize("kills", [[("shards", 2)], [("blocks", 8), ("shards", 2)]], ids=len)
 def test_two_machines_give_the_local_bytes_also_if_the_driver_is_killed(
     build: Build, english: MakeMemes, remote_config: Callable[..., Config], files: Callable[[], dict[str, bytes]],
     fill: Callable[[Config, Iterable[Meme]], None], place: Place, machines: list[Path], cluster: str, tmp_path: Path,
