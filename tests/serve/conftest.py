@@ -22,7 +22,7 @@ from memeloom.catalog.records import Template
 from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.configs.locks import exclusive
-from tests.train.conftest import NAMES, _settings, _write_dataset, toy_captions
+from tests.train.conftest import NAMES, TRAINED_CAUSAL, _settings, _write_dataset, toy_captions
 
 # Without XLA, which takes longer to compile a toy network than it takes to train.
 _TRAIN = """
@@ -40,20 +40,21 @@ _SECONDS = 60
 
 
 def training(folder: Path) -> Any:
-    """Settings of a training that takes seconds."""
-    return _settings(folder, model="causal", steps=40, steps_per_epoch=40, validation_batches=1)
+    """Settings of the training of `trained_causal`."""
+    return _settings(folder, **TRAINED_CAUSAL)
 
 
 @pytest.fixture(scope="session")
 def model_folder(run_folder: Path) -> Path:
-    """A `causal` model of a toy language, trained once for all workers of the run; never change it."""
-    folder = run_folder / "served"
+    """The model of `trained_causal`, trained once for all workers of the run, by whichever room; never change it."""
+    folder = run_folder / "causal"
     folder.mkdir(exist_ok=True)
     with exclusive(folder / "training", "another worker trains", wait_seconds=300):
-        if not (folder / "model" / "model.json").exists():
+        if not (folder / "trained").exists():
             rows = {"train": toy_captions(240), "validation": toy_captions(60, seed=2)}
             _write_dataset(folder / "dataset", rows)  # type: ignore[arg-type]
             subprocess.run([sys.executable, "-c", _TRAIN, str(folder)], check=True, timeout=300, env=_environment())
+            (folder / "trained").touch()
     return folder / "model"
 
 

@@ -115,6 +115,10 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 
 
+# Changes of the train section with which `causal` learns the toy language.
+TRAINED_CAUSAL: Mapping[str, Any] = {"model": "causal", "steps": 120, "steps_per_epoch": 60}
+
+
 def _settings(folder: Path, **changes: Any) -> Config:
     """Settings of a short training on `folder`/dataset. changes: of the train section, with `__` for a dot."""
     small: dict[str, Any] = {
@@ -266,7 +270,7 @@ def trained_convnet(train_once: Callable[..., Config]) -> Config:
 @pytest.fixture(scope="session")
 def trained_causal(train_once: Callable[..., Config]) -> Config:
     """Settings of a `causal` that has learned the toy language; never change its folder."""
-    return train_once(model="causal", steps=120, steps_per_epoch=60)
+    return train_once(**TRAINED_CAUSAL)
 
 
 @pytest.fixture
