@@ -1,27 +1,52 @@
 """Decisions about templates: they apply to memes and later runs, and are idempotent."""
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from memeloom.catalog.records import TemplateRef
 from memeloom.configs.errors import ConfigError
+from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config
+from memeloom.templates import worker
 from memeloom.templates.curate import list_templates, merge_template, name_template, reject_template, template_with_id
 from memeloom.templates.stage import match_memes
+from tests.in_process import work_in_process
 from tests.templates.meme_catalog import MemeCatalog
 from tests.templates.pictures import captioned
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
-@pytest.fixture
-def found(config: Config, catalog: MemeCatalog) -> list[str]:
-    """The ids of two found templates: one with five members, one with three."""
+@pytest.fixture(scope="module")
+def matched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stores of a catalog in which two templates were found: one with five members, one with three."""
+    folder = tmp_path_factory.mktemp("matched")
+    stores = [f"store.documents=sqlite:///{folder}/catalog.db", f"store.blobs={folder}/blobs"]
+    config = load_config(overrides=[*stores, "engine.workers=1", f"runs={folder}/runs"], environment={})
+    catalog = MemeCatalog(config)
     catalog.memes_on(1, "a", range(5))
     catalog.memes_on(2, "b", range(3))
-    match_memes(config)
+    with pytest.MonkeyPatch.context() as patch:
+        work_in_process(patch, worker)
+        match_memes(config)
+    catalog.documents.close()
+    return folder
+
+
+@pytest.fixture
+def catalog(matched: Path, config: Config, tmp_path: Path) -> MemeCatalog:
+    """A copy of `matched`, the catalog of `config`."""
+    shutil.copytree(matched, tmp_path, dirs_exist_ok=True)
+    return MemeCatalog(config)
+
+
+@pytest.fixture
+def found(config: Config, catalog: MemeCatalog) -> list[str]:
+    """The ids of the two templates."""
     return [each.template.id for each in list_templates(config)]
 
 
