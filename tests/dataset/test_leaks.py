@@ -39,7 +39,7 @@ def spread(memes: Sequence[Meme], rng: random.Random, templates: int) -> list[Me
 def memes(english: MakeMemes) -> list[Meme]:
     """Captions, each in up to three versions on different templates."""
     rng = random.Random(4)
-    plain = english(200, templates=1)
+    plain = english(130, templates=1)
     equal = [meme.model_copy(update={"id": f"{meme.id}-equal"}) for meme in plain[::3]]
     again = reworded(plain, rng, 0.7)
     return spread([*plain, *equal, *again], rng, templates=20)
