@@ -380,9 +380,14 @@ class TestKilled:
     def settings(self, internet: Internet, store_config: Store) -> list[str]:
         return [*internet.settings, *stores(store_config), "crawl.concurrency_per_host=8", "crawl.retries=6"]
 
+    @pytest.mark.parametrize(
+        "victims",
+        [("both", "child"), pytest.param(("both", "child", "parent", "both"), marks=pytest.mark.soak)],
+        ids=len,
+    )
     def test_two_processes_that_are_killed_land_every_picture(
         self, internet: Internet, settings: list[str], wanted: dict[str, str | None], store_config: Store,
-        tmp_path: Path,
+        tmp_path: Path, victims: tuple[str, ...],
     ) -> None:  # fmt: skip
         internet.set_faults(MILD_FAULTS)
 
@@ -394,7 +399,7 @@ class TestKilled:
             crawlers = [Crawler(settings, tmp_path / f"fetch-{number}", command="fetch") for number in range(2)]
             for crawler in crawlers:
                 stack.callback(crawler.end)
-            for number, victim in enumerate(("both", "child", "parent", "both")):
+            for number, victim in enumerate(victims):
                 least = (number + 1) * len(wanted) // 6
                 wait_until(lambda least=least: landed() >= least, 120)  # type: ignore[misc]
                 crawlers[number % 2].kill(victim)

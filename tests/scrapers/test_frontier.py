@@ -661,6 +661,10 @@ class TestConcurrency:
         assert sorted(worked) == list(range(2000))
         assert owners[0].tallies() == Tallies(0, 0, 0, 2000)
 
+    # Two servers of Redis do what one does, and more.
+    @pytest.mark.parametrize(
+        "url", ["sqlite", "two servers", pytest.param("redis", marks=pytest.mark.soak)], indirect=True
+    )
     def test_killed_processes_lose_nothing(self, url: str, another: Callable[..., Frontier]) -> None:
         watcher = another(attempts=1000)
         add(watcher, replace(page(0), host="host0"))

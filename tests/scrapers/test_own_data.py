@@ -658,7 +658,7 @@ print(peak() - before)
 def big_field(path: Path) -> None:
     with gzip.open(path.with_suffix(".csv.gz"), "wb", compresslevel=1) as stream:
         stream.write(b"url,caption\nhttps://h.org/1,one\nhttps://h.org/2,")
-        for _ in range(1000):
+        for _ in range(300):
             stream.write(b"x" * 1_000_000)
         stream.write(b"\nhttps://h.org/3,three\n")
 
@@ -667,9 +667,9 @@ def big_member(path: Path) -> None:
     with gzip.open(path.with_suffix(".tar.gz"), "wb", compresslevel=1) as stream:
         for name, kind in (("1.txt", tarfile.REGTYPE), ("2.jpg", tarfile.REGTYPE), ("x", tarfile.XHDTYPE)):
             member = tarfile.TarInfo(name)
-            member.type, member.size = kind, 500 * 1024 * 1024
+            member.type, member.size = kind, 200 * 1024 * 1024
             stream.write(member.tobuf(tarfile.USTAR_FORMAT))
-            for _ in range(500):
+            for _ in range(200):
                 stream.write(bytes(1024 * 1024))
 
 

@@ -101,6 +101,9 @@ def answers_of(model: HubCaptioner, texts: list[str]) -> list[list[int]]:
     return [np.searchsorted(model.writable, stream).tolist() for stream in model.tokens.streams(texts)]
 
 
+@pytest.mark.parametrize(
+    "family", ["tiny", *(pytest.param(name, marks=pytest.mark.soak) for name in (SEEING, *SOAKED))], indirect=True
+)
 def test_the_loss_falls_and_the_saved_model_has_the_loss_of_the_trained_one(
     trained: Config, model: HubCaptioner, captions: Captions
 ) -> None:
