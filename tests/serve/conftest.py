@@ -28,6 +28,7 @@ from tests.train.conftest import NAMES, TRAINED_CAUSAL, _settings, _write_datase
 _TRAIN = """
 import sys
 from pathlib import Path
+import memeloom.train.backend  # imports TensorFlow faster
 import tensorflow as tf
 function = tf.function
 tf.function = lambda body=None, jit_compile=None, **options: function(body, **options)

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't
 # with their types, and perhaps texts and templates; the answers are written into the second file.
 SERVER = """
 import json, sys
+sys.modules.update(dict.fromkeys(("jax", "pandas", "IPython")))  # which TensorFlow would import for a second
 import tensorflow as tf
 answers = []
 for asked in json.load(open(sys.argv[1])):

@@ -111,14 +111,42 @@ def test_a_pass_has_as_many_steps_as_the_training_captions_fill(
     assert 0 <= abs(task.steps_per_pass * task.units_per_step - units) < max(task.units_per_step, task.steps_per_pass)
 
 
-@pytest.mark.usefixtures("xla")  # as in the process that is killed
-@pytest.mark.parametrize(
-    "kind", ["convnet", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("causal", "transformer"))]
-)
-def test_a_training_killed_at_a_random_step_resumes_to_the_same_weights(toy: Toy, tmp_path: Path, kind: str) -> None:
-    # Equal to 1e-4: the sums of a convolution run over threads, whose number may change under load.
+class Stopped(BaseException):
+    """Ends a training as SIGKILL does: nothing catches it to save anything."""
+
+
+class Stopper(Progress):
+    """Ends a training after `left` steps."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def advance(self, n: int = 1, **counts: int) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            raise Stopped
+
+
+def to_be_stopped(toy: Toy, tmp_path: Path, kind: str) -> tuple[Config, Config]:
+    """Settings of two equal trainings."""
     sizes: dict[str, Any] = {"model": kind, "steps": 12, "steps_per_epoch": 3, "samples_per_epoch": 0}
     undisturbed, killed = (toy(tmp_path, output=str(tmp_path / name), **sizes) for name in ("undisturbed", "killed"))
+    return undisturbed, killed
+
+
+def test_a_training_stopped_at_a_random_step_resumes_to_the_same_weights(toy: Toy, tmp_path: Path) -> None:
+    undisturbed, stopped = to_be_stopped(toy, tmp_path, "convnet")
+    train_model(undisturbed)
+    with pytest.raises(Stopped):
+        train_model(stopped, Stopper(random.randint(1, 11)))
+    check_resuming(undisturbed, stopped, "convnet")
+
+
+@pytest.mark.soak  # a process that imports TensorFlow for this alone
+@pytest.mark.usefixtures("xla")  # as in the process that is killed
+@pytest.mark.parametrize("kind", ["convnet", "causal", "transformer"])
+def test_a_training_killed_at_a_random_step_resumes_to_the_same_weights(toy: Toy, tmp_path: Path, kind: str) -> None:
+    undisturbed, killed = to_be_stopped(toy, tmp_path, kind)
     write_config(tmp_path / "killed.yaml", killed)
     steps = random.randint(1, 11)
     process = subprocess.Popen(
@@ -131,6 +159,14 @@ def test_a_training_killed_at_a_random_step_resumes_to_the_same_weights(toy: Toy
     finally:
         process.kill()
     assert process.returncode == -signal.SIGKILL, errors.decode()
+    check_resuming(undisturbed, killed, kind)
+
+
+def check_resuming(undisturbed: Config, killed: Config, kind: str) -> None:
+    """Resume `killed`, and compare it with `undisturbed`.
+
+    They are equal to 1e-4: the sums of a convolution run over threads, whose number may change under load.
+    """
     train_model(killed)
     rows, expected = history(killed), history(undisturbed)
     for row, other in zip(rows, expected, strict=True):
