@@ -1,12 +1,13 @@
 """Catalogs of the templates stage, and stages that work in this process."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from memeloom.configs.load import load_config
 from memeloom.configs.schema import Config, Store
-from memeloom.templates import worker
+from memeloom.templates import stage, worker
 from tests.in_process import work_in_process
 from tests.templates.meme_catalog import MemeCatalog
 
@@ -15,6 +16,12 @@ from tests.templates.meme_catalog import MemeCatalog
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stages work in this process."""
     work_in_process(monkeypatch, worker)
+
+
+@pytest.fixture
+def unrecovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs recover no pictures of templates, which takes three quarters of their time."""
+    monkeypatch.setattr(stage, "recover_templates", lambda *_, **__: Counter[str]())
 
 
 @pytest.fixture

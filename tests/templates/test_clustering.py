@@ -48,6 +48,7 @@ def test_later_memes_match_and_a_run_without_new_memes_changes_nothing(config: C
     assert catalog.content() == before
 
 
+@pytest.mark.usefixtures("unrecovered")
 def test_copies_of_one_meme_do_not_make_a_template(config: Config, catalog: MemeCatalog) -> None:
     meme = captioned(1, 0)
     for number, quality in enumerate((95, 80, 60, 50)):
@@ -65,6 +66,7 @@ def test_copies_of_one_meme_do_not_make_a_template(config: Config, catalog: Meme
     assert catalog.unknown() == []
 
 
+@pytest.mark.usefixtures("unrecovered")
 def test_a_collage_does_not_join_two_templates(config: Config, catalog: MemeCatalog) -> None:
     catalog.memes_on(1, "a", range(2))
     catalog.memes_on(2, "b", range(2))
@@ -78,6 +80,7 @@ def test_a_collage_does_not_join_two_templates(config: Config, catalog: MemeCata
         assert len({name[0] for name in members}) == 1
 
 
+@pytest.mark.usefixtures("unrecovered")
 def test_unknown_memes_are_bounded_and_the_oldest_single_is_forgotten_first(
     config: Config, catalog: MemeCatalog
 ) -> None:
@@ -100,6 +103,7 @@ def test_unknown_memes_are_bounded_and_the_oldest_single_is_forgotten_first(
     assert len(catalog.unknown()) == 2
 
 
+@pytest.mark.usefixtures("unrecovered")
 def test_a_found_template_is_merged_into_a_known_one_with_its_picture(config: Config, catalog: MemeCatalog) -> None:
     catalog.memes_on(1, "a", range(4))
     match_memes(config)
@@ -116,6 +120,7 @@ def test_a_found_template_is_merged_into_a_known_one_with_its_picture(config: Co
     assert match_memes(config).counts == {"templates": 1, "memes": 0, "matched": 0, "unknown": 0}
 
 
+@pytest.mark.usefixtures("unrecovered")
 def test_of_two_found_templates_with_one_picture_the_older_stays(config: Config, catalog: MemeCatalog) -> None:
     catalog.memes_on(1, "a", range(3))
     match_memes(config)
@@ -157,6 +162,7 @@ class Killed:
         return write
 
 
+@pytest.mark.usefixtures("unrecovered")
 @pytest.mark.parametrize("writes", [1, 2, 3, 4])
 def test_a_new_template_is_finished_after_a_kill_between_two_writes(
     config: Config, catalog: MemeCatalog, writes: int
@@ -170,6 +176,7 @@ def test_a_new_template_is_finished_after_a_kill_between_two_writes(
     assert catalog.unknown() == []
 
 
+@pytest.mark.usefixtures("unrecovered")
 def test_after_a_kill_too_few_exemplars_stay_unknown(config: Config, catalog: MemeCatalog) -> None:
     catalog.memes_on(1, "a", range(2))
     match_memes(config)
@@ -180,6 +187,7 @@ def test_after_a_kill_too_few_exemplars_stay_unknown(config: Config, catalog: Me
     assert catalog.unknown() == ["test:a0", "test:a1"]
 
 
+@pytest.mark.usefixtures("unrecovered")
 def test_a_template_is_named_by_its_memes_titles(config: Config, catalog: MemeCatalog) -> None:
     titles = ["Grumpy Owl strikes again", "me today: grumpy owl", "The Grumpy Owl at work", "no idea what this is"]
     for number, title in enumerate(titles):
@@ -192,6 +200,7 @@ def test_a_template_is_named_by_its_memes_titles(config: Config, catalog: MemeCa
     assert ref.name == "Grumpy Owl"
 
 
+@pytest.mark.usefixtures("unrecovered")
 @pytest.mark.parametrize("damage", [b"", b"\x01" * 200, b"\xff" * 5000])
 def test_unreadable_sketches_are_made_again(config: Config, catalog: MemeCatalog, damage: bytes) -> None:
     catalog.template("known", draw(5))

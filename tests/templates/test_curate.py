@@ -18,7 +18,7 @@ from tests.in_process import work_in_process
 from tests.templates.meme_catalog import MemeCatalog
 from tests.templates.pictures import captioned
 
-pytestmark = pytest.mark.usefixtures("in_process")
+pytestmark = pytest.mark.usefixtures("in_process", "unrecovered")
 
 
 @pytest.fixture(scope="module")
