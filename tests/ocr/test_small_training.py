@@ -1,5 +1,6 @@
-"""Training the small recogniser: what it draws, what it learns, and the file it writes."""
+"""Training the small recogniser: what it draws, what it learns, and the file it writes; the command line of both."""
 
+import sys
 from itertools import groupby, islice
 from pathlib import Path
 from random import Random
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from memeloom.ocr.models.networks import characters_of, network_input
+from memeloom.ocr.small.inputs import parse
 from memeloom.ocr.small.lines import Drawer, Line, find_fonts, fits, vary
 from memeloom.ocr.small.text import Texts
 from memeloom.serve.drawing.fonts import FONT
@@ -67,14 +69,41 @@ def test_real_lines_are_varied_and_long_ones_left_out() -> None:
     assert fits("ab", 8)
 
 
+def test_what_a_trainer_lacks_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "captions.txt").write_text("日本\n", encoding="utf-8")
+    (tmp_path / "pictures").mkdir()
+    given = {
+        "--captions": tmp_path / "captions.txt", "--fonts": FONT.parent, "--pictures": tmp_path / "pictures",
+        "--memes": tmp_path / "memes", "--out": tmp_path / "small.onnx",
+    }  # fmt: skip
+
+    def complaint() -> str:
+        words = [str(word) for option in given.items() for word in option]
+        monkeypatch.setattr(sys, "argv", ["train", *words])
+        with pytest.raises(SystemExit):
+            parse("Train.", 1.0, Random(0))
+        return capsys.readouterr().err.splitlines()[-1]
+
+    assert complaint().endswith(f"--memes: no such directory: {tmp_path / 'memes'}")
+    (tmp_path / "memes").mkdir()
+    assert complaint().endswith("captions.txt: the captions have no word that the network can read")
+    (tmp_path / "captions.txt").write_text("when you\n", encoding="utf-8")
+    assert complaint().endswith(f"--pictures: no picture below {tmp_path / 'pictures'}")
+    (tmp_path / "pictures" / "a.png").touch()
+    given["--fonts"] = tmp_path
+    assert complaint().endswith(f"--fonts: no font with all letters and signs below {tmp_path}")
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_trained_network_becomes_an_equal_file_and_a_small_one(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx", reason="the extra `ocr` is not installed")
     import onnxruntime
     import tensorflow as tf
 
-    from memeloom.ocr.small.network import to_onnx
-    from memeloom.ocr.small.train import batches_of, train, write
+    from memeloom.ocr.small.recogniser import to_onnx
+    from memeloom.ocr.small.train_recogniser import batches_of, train, write
 
     lines = drawn(64)
     batches = list(batches_of(lines))

@@ -3,22 +3,19 @@ r"""Train the small recogniser.
 To make a file like that in `ocr/models` (two processors, an hour and a half), with any folders of fonts, of pictures
 without text, and of memes:
 
-    python -m memeloom.ocr.small.train --captions captions.txt --fonts /usr/share/fonts --pictures templates/ \
-        --memes memes/ --minutes 85 --out small_recogniser.onnx
+    python -m memeloom.ocr.small.train_recogniser --captions captions.txt --fonts /usr/share/fonts \
+        --pictures templates/ --memes memes/ --minutes 85 --out small_recogniser.onnx
 
 One process draws lines, this one trains: first by the character of each column, then by connectionist temporal
 classification (Graves et al. 2006), with AdamW and a cosine schedule over the given time. `--captions` has a caption a
 line. Lines of `--memes`, as the large recogniser reads them, make up an eighth.
 """
 
-import argparse
 import math
-import multiprocessing
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from queue import Empty, Full
 from random import Random
 from typing import Any, TypeAlias
 
@@ -26,25 +23,23 @@ import cv2
 import numpy as np
 import onnx
 from rich.console import Console
+from rich.progress import track
 
-from memeloom.catalog.errors import BadImage
-from memeloom.catalog.images import decode_image
 from memeloom.ocr.engines.rapidocr import SIDE, crop_line, load_network, read_line
 from memeloom.ocr.engines.rapidocr_lines import detect_lines
 from memeloom.ocr.engines.rapidocr_small import STRIDE
 from memeloom.ocr.models.build import quantise
 from memeloom.ocr.models.networks import Picture, characters_of, networks
-from memeloom.ocr.small.lines import Drawer, Line, find_fonts, vary
-from memeloom.ocr.small.network import build, to_onnx
-from memeloom.ocr.small.text import Texts
+from memeloom.ocr.small.feeding import Feed
+from memeloom.ocr.small.inputs import LANGUAGE, parse, read_picture_file
+from memeloom.ocr.small.lines import Drawer, Line, vary
+from memeloom.ocr.small.recogniser import build, to_onnx
 
-_LANGUAGE = "eng"
 _SEED = 11
 _REAL_SHARE, _REAL_CONFIDENCE = 0.12, 0.9
 _BACKGROUNDS, _BACKGROUND_EDGE = 160, 700
 # Lines sorted by width at a time, the pixels of a batch's row, and how many batches wait.
 _SORTED, _BATCH_PIXELS, _WAITING = 2048, 16_384, 400
-_PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp")
 _MULTIPLE = 32  # of pixels: fewer widths are faster
 _RATE, _DECAY, _CLIP, _WARM_UP = 2.5e-3, 1e-3, 2.0, 200
 # Shares of the time: columns alone until, then less and less until; and the weight of columns between characters.
@@ -59,38 +54,15 @@ Real: TypeAlias = tuple[Picture, str]
 
 def main() -> None:
     """Train, and write the 8-bit network."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--captions", type=Path, required=True, help="text file of captions, one a line")
-    parser.add_argument("--fonts", type=Path, required=True, help="folder of TrueType and OpenType fonts")
-    parser.add_argument("--pictures", type=Path, required=True, help="folder of pictures without text")
-    parser.add_argument("--memes", type=Path, help="folder of memes, read by the large recogniser")
-    parser.add_argument("--minutes", type=float, default=85.0, help="time of training")
-    parser.add_argument("--out", type=Path, required=True, help="the network, an ONNX file")
-    given = parser.parse_args()
-    for option, path, is_there in (
-        ("--captions", given.captions, Path.is_file), ("--fonts", given.fonts, Path.is_dir),
-        ("--pictures", given.pictures, Path.is_dir), ("--memes", given.memes, Path.is_dir),
-        ("--out", given.out.parent, Path.is_dir),
-    ):  # fmt: skip
-        if path is not None and not is_there(path):
-            parser.error(f"{option}: no such {'file' if is_there is Path.is_file else 'directory'}: {path}")
-    captions = [line for line in given.captions.read_text(encoding="utf-8").splitlines() if line.strip()]
     chance = Random(_SEED)
-    try:
-        texts = Texts(captions, characters_of(_LANGUAGE), chance)
-    except ValueError as error:
-        parser.error(f"--captions: {given.captions}: {error}")
-    fonts = find_fonts(given.fonts)
-    if not fonts:
-        parser.error(f"--fonts: no font with all letters and signs below {given.fonts}")
-    real = read_memes(given.memes) if given.memes else []
-    backgrounds = _pictures(given.pictures, chance)
-    _CONSOLE.print(
-        f"{len(captions)} captions, {len(fonts)} fonts, {len(backgrounds)} pictures, {len(real)} lines of memes"
-    )
-    drawer = Drawer(texts, fonts, backgrounds, characters_of(_LANGUAGE), chance)
-    with _Drawing(drawer, real, chance) as drawing:
-        network = train(drawing.batches(), 60 * given.minutes)
+    given = parse(__doc__ or "", 85.0, chance)
+    memes = map(read_picture_file, track(given.memes, "reading memes"))
+    real = list(read_lines(memes))
+    backgrounds = _some(given.pictures, chance)
+    _CONSOLE.print(f"{len(given.fonts)} fonts, {len(backgrounds)} pictures, {len(real)} lines of memes")
+    drawer = Drawer(given.texts, given.fonts, backgrounds, characters_of(LANGUAGE), chance)
+    with Feed(_batches, (drawer, real, chance), _WAITING) as feed:
+        network = train(feed.items(), 60 * given.minutes)
     write(network, [drawer.draw().picture for _ in range(_CALIBRATION)], given.out)
 
 
@@ -99,7 +71,7 @@ def train(batches: Iterator[Sequence[Line]], seconds: float) -> Any:
     import keras
     import tensorflow as tf
 
-    network = build(1 + len(characters_of(_LANGUAGE)))
+    network = build(1 + len(characters_of(LANGUAGE)))
     optimiser = keras.optimizers.AdamW(_RATE, weight_decay=_DECAY, global_clipnorm=_CLIP)
     optimiser.build(network.trainable_variables)
 
@@ -148,20 +120,18 @@ def write(network: Any, samples: Sequence[Picture], target: Path) -> None:
         quantise(plain, target, (line[:, : line.shape[1] // STRIDE * STRIDE] for line in samples))
 
 
-def read_memes(folder: Path) -> list[Real]:
-    """Return the lines of the memes in `folder`, each with the large recogniser's sure reading."""
-    files = networks(_LANGUAGE)
+def read_lines(memes: Iterable[Picture]) -> Iterator[Real]:
+    """Yield the lines of the memes, each with the large recogniser's sure reading."""
+    files = networks(LANGUAGE)
     detector, recogniser = load_network(files.detector), load_network(files.recogniser)
-    found = list[Real]()
-    for picture in map(_decoded, _picture_files(folder)):
+    for picture in memes:
         for corners in detect_lines(detector, picture, SIDE):
             line = crop_line(picture, corners)
             pieces = read_line(recogniser, files.characters, line)
             text = " ".join(piece.text for piece in pieces)
             letters = sum(len(piece.text) for piece in pieces)
             if letters and sum(len(piece.text) * piece.confidence for piece in pieces) >= _REAL_CONFIDENCE * letters:
-                found.append((line, text))
-    return found
+                yield line, text
 
 
 def batches_of(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
@@ -174,34 +144,7 @@ def batches_of(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
             start = end
 
 
-class _Drawing:
-    """A process that draws batches; a context manager."""
-
-    def __init__(self, drawer: Drawer, real: Sequence[Real], chance: Random) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._queue: multiprocessing.Queue[Sequence[Line]] = context.Queue(_WAITING)
-        self._process = context.Process(target=_draw, args=(drawer, real, chance, self._queue), daemon=True)
-
-    def __enter__(self) -> "_Drawing":
-        self._process.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.join()
-
-    def batches(self) -> Iterator[Sequence[Line]]:
-        """Yield batches for ever. Raises RuntimeError if the process ended."""
-        while True:
-            try:
-                yield self._queue.get(timeout=5)
-            except Empty:
-                if not self._process.is_alive():
-                    raise RuntimeError("the process that draws lines ended; its error is above") from None
-
-
-def _draw(drawer: Drawer, real: Sequence[Real], chance: Random, queue: "multiprocessing.Queue[Sequence[Line]]") -> None:
-    cv2.setNumThreads(1)
+def _batches(drawer: Drawer, real: Sequence[Real], chance: Random) -> Iterator[Sequence[Line]]:
     while True:
         lines = list[Line]()
         while len(lines) < _SORTED:
@@ -209,26 +152,13 @@ def _draw(drawer: Drawer, real: Sequence[Real], chance: Random, queue: "multipro
             lines += [line] if line is not None else []
         batches = list(batches_of(lines))
         chance.shuffle(batches)
-        for batch in batches:
-            _put(queue, batch)
-
-
-def _put(queue: "multiprocessing.Queue[Sequence[Line]]", batch: Sequence[Line]) -> None:
-    """Wait for room in the queue; leave if the trainer is gone."""
-    while True:
-        parent = multiprocessing.parent_process()
-        if parent is None or not parent.is_alive():
-            raise SystemExit
-        try:
-            return queue.put(batch, timeout=5)
-        except Full:
-            continue
+        yield from batches
 
 
 def _tensors(batch: Sequence[Line]) -> tuple[Any, ...]:
     import tensorflow as tf
 
-    index = {character: number for number, character in enumerate(characters_of(_LANGUAGE))}
+    index = {character: number for number, character in enumerate(characters_of(LANGUAGE))}
     width = _padded(max(line.picture.shape[1] for line in batch))
     pictures = [
         np.pad(line.picture, ((0, 0), (0, width - line.picture.shape[1]), (0, 0)), mode="edge") for line in batch
@@ -249,21 +179,9 @@ def _padded(width: int) -> int:
     return math.ceil(width / _MULTIPLE) * _MULTIPLE
 
 
-def _pictures(folder: Path, chance: Random) -> list[Picture]:
-    paths = _picture_files(folder)
-    chance.shuffle(paths)
-    return [_reduced(_decoded(path)) for path in paths[:_BACKGROUNDS]]
-
-
-def _picture_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in _PICTURE_ENDINGS)
-
-
-def _decoded(path: Path) -> Picture:
-    try:
-        return decode_image(path.read_bytes())
-    except BadImage as error:
-        raise SystemExit(f"{path}: {error}") from None
+def _some(paths: Sequence[Path], chance: Random) -> list[Picture]:
+    chosen = chance.sample(paths, min(len(paths), _BACKGROUNDS))
+    return [_reduced(read_picture_file(path)) for path in chosen]
 
 
 def _reduced(picture: Picture) -> Picture:
