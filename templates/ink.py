@@ -32,6 +32,8 @@ _MAX_OUTLINE = 0.16
 _NEARBY = 2.0  # diameter of the surroundings of a letter
 
 _SECOND_COLOUR = 0.8  # likeness to writing required of letters in another colour
+_RINGED = 0.4  # share of the ring around a dot that has the outline's colour
+_INSIDE = 0.3  # share of ink in letters that are seen by their outline, in the outline's area
 _MOSTLY = 0.6  # share of the ring around letters that has the outline's colour
 
 
@@ -80,12 +82,16 @@ def find_ink(picture: Pixels, box: Box, height: float) -> tuple[Ink, Pixels] | N
         return None
     best = max(candidates, key=lambda each: each.confidence)
     outline, width = _outline(light, best.letters, height)
-    writing = _writing(best, height)
+    outlined = None if outline is None else _close(light, outline, _OUTLINE_SAME)
+    writing = _writing(best, height, outlined)
     for other in sorted(candidates, key=lambda each: -each.likeness):
-        # Where the background has the ink's colour, only the outline shows the letters.
-        is_outline = outline is not None and np.linalg.norm(other.colour - outline) < _OUTLINE_SAME
-        # Other lines may have another colour.
-        if other is not best and (is_outline or other.likeness > _SECOND_COLOUR):
+        if other is best:
+            continue
+        if outline is not None and np.linalg.norm(other.colour - outline) < _OUTLINE_SAME:
+            # Where the background has the ink's colour, only the outline shows the letters.
+            writing |= _around(_elsewhere(other, writing, height), _close(light, best.colour, _SAME), height)
+        elif other.likeness > _SECOND_COLOUR:
+            # Other lines may have another colour.
             writing |= _elsewhere(other, writing, height)
     # If the outline looked most like writing, the ink is between its lines.
     writing = _filled(writing, height)
@@ -140,10 +146,30 @@ def _letters(thin: Pixels, box: Box, height: float) -> tuple[Pixels, float]:
     return fits[labels].astype(np.uint8), float(np.median(tall[fits])) if fits.any() else 0.0
 
 
-def _writing(found: _Candidate, height: float) -> Pixels:
+def _writing(found: _Candidate, height: float, outlined: Pixels | None = None) -> Pixels:
     """Return the letters with dots, commas, and strokes that touch something else."""
     near = cv2.dilate(found.letters, disc(_NEARBY * height))
-    return np.where(near > 0, _thin(found.same, height), 0).astype(np.uint8) | found.letters
+    more = np.where((near > 0) & (found.letters == 0), _thin(found.same, height), 0).astype(np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(more, connectivity=4)
+    left, top, wide, tall, _ = stats.T
+    belongs = (left > 0) & (top > 0) & (left + wide < more.shape[1]) & (top + tall < more.shape[0])
+    if outlined is not None:
+        ring = (cv2.dilate(more, disc(3)) == 0) & (cv2.dilate(more, disc(7)) > 0)
+        whose = np.asarray(cv2.dilate(labels.astype(np.float32), disc(7)), np.int64)
+        rings, same = (np.bincount(whose[where], minlength=count) for where in (ring, ring & (outlined > 0)))
+        belongs &= same > _RINGED * rings
+    belongs[0] = False
+    return found.letters | belongs[labels].astype(np.uint8)
+
+
+def _around(pieces: Pixels, ink: Pixels, height: float) -> Pixels:
+    """Return those of `pieces` that go around ink."""
+    filled = _filled(pieces, height)
+    count, labels = cv2.connectedComponents(filled, connectivity=4)
+    inside, own = (np.bincount(labels[where > 0], minlength=count) for where in (filled & ink & (1 - pieces), pieces))
+    goes_around = inside > _INSIDE * own
+    goes_around[0] = False
+    return np.asarray(pieces & goes_around[labels], np.uint8)
 
 
 def _elsewhere(found: _Candidate, writing: Pixels, height: float) -> Pixels:
@@ -151,6 +177,11 @@ def _elsewhere(found: _Candidate, writing: Pixels, height: float) -> Pixels:
     seen = cv2.dilate(writing, disc(0.5 * height))
     alone = replace(found, letters=np.where(seen > 0, 0, found.letters).astype(np.uint8))
     return np.where(seen > 0, 0, _writing(alone, height)).astype(np.uint8)
+
+
+def _close(light: NDArray[np.float32], colour: Colour, most: float) -> Pixels:
+    difference = light - colour
+    return np.asarray(np.einsum("ijk,ijk->ij", difference, difference) < most**2, np.uint8)
 
 
 def _filled(writing: Pixels, height: float) -> Pixels:
