@@ -19,7 +19,7 @@ _THICK = 0.3  # letter heights: half the thickness of what is no letter
 _INSIDE = 0.8  # of a letter's area, in the text's box, where it reaches the rim of what is looked at
 _MOST_REST = 0.5  # of the letters' area in their box: what is neither letter nor panel
 _AROUND = 0.8  # share of the pixels around letters that are the panel
-_HALO = 0.06  # letter heights, plus two pixels: compression artefacts around letters
+_HALO = 0.1  # letter heights, plus three pixels: compression artefacts around letters
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
     _, _, wide, tall = cv2.boundingRect(panel)
     if panel.mean() < _LEAST or wide < _SPAN * inside.any(axis=0).sum() or tall < _SPAN * inside.any(axis=1).sum():
         return None
-    others = 1 - panel
-    count, labels = cv2.connectedComponents(others, connectivity=8)
+    others, inner = 1 - panel, _hull(panel)
+    # A letter that touches the rim of a speech bubble ends there.
+    count, labels = cv2.connectedComponents(others & inner, connectivity=8)
     thick = np.zeros(count, np.float32)
     # The panel seen through a letter is no part of its strokes.
     np.maximum.at(thick, np.asarray(labels.ravel(), np.int64), cv2.distanceTransform(1 - near, cv2.DIST_L2, 3).ravel())
@@ -68,16 +69,22 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
     within, at_rim = (np.bincount(labels[where], minlength=count) for where in (inside, rim))
     in_box = (within > _INSIDE * np.bincount(labels.ravel(), minlength=count)) | ((within > 0) & (at_rim == 0))
     is_letter = (thick <= max(_THICK * height, 1.5)) & in_box
-    is_letter[0] = False  # the panel
+    is_letter[0] = False  # the panel and what is around it
     letters = is_letter[labels].astype(np.uint8)
     around = (cv2.dilate(letters, np.ones((5, 5), np.uint8)) > 0) & (letters == 0)
     if not letters.any() or panel[around].mean() < _AROUND:
         return None
     rest = others & (1 - letters)
-    if rest[inside].sum() > _MOST_REST * letters[inside].sum():
+    if (rest & inner)[inside].sum() > _MOST_REST * letters[inside].sum():
         return None
-    grown = np.where(rest > 0, 0, cv2.dilate(letters, disc(2 * (2 + _HALO * height) + 1)))
+    grown = np.where(rest > 0, 0, cv2.dilate(letters, disc(2 * (3 + _HALO * height) + 1)))
     return np.asarray(255 * grown, np.uint8), np.asarray(255 * rest, np.uint8)
+
+
+def _hull(panel: Pixels) -> Pixels:
+    """Return the pixels between those of a panel, 0 or 1."""
+    corners = cv2.convexHull(np.asarray(cv2.findNonZero(panel)))
+    return np.asarray(cv2.fillConvexPoly(np.zeros_like(panel), corners, [1]), np.uint8)
 
 
 def _panel(area: Pixels) -> tuple[Pixels, Pixels]:
