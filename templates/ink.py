@@ -32,7 +32,7 @@ _MAX_OUTLINE = 0.16
 _NEARBY = 2.0  # diameter of the surroundings of a letter
 
 _SECOND_COLOUR = 0.8  # likeness to writing required of letters in another colour
-_RINGED = 0.4  # share of the ring around a dot that has the outline's colour
+_RINGED = 0.3  # share of the ring around a dot that has the outline's colour
 _INSIDE = 0.3  # share of ink in letters that are seen by their outline, in the outline's area
 _MOSTLY = 0.6  # share of the ring around letters that has the outline's colour
 

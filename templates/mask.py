@@ -23,6 +23,9 @@ _AROUND = 0.45  # distance of letters from their box, in letter heights
 _OTHER_HEIGHTS = (0.65, 1.5)  # in multiples of the estimate, tried where that fails (rotated text)
 _CONFIDENT, _MIN_CONFIDENCE = 0.7, 0.3
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
+_GLOW = 0.45  # letter heights: widest glow or shadow around letters
+_GLOWING, _STILL_GLOWING = 0.85, 0.65  # share of the pixels beside letters that are lighter, or darker, than what is beyond
+_LIGHTER = 8.0  # of 255
 _WHOLE = 0.15  # letter heights by which a box is grown when it is the mask
 _MAX_FACTOR = 4.0  # by which small letters are enlarged
 
@@ -82,8 +85,29 @@ def _find(picture: Pixels, box: OcrBox, mask: Pixels, panels: list[Panel]) -> In
         more = _WHOLE * height + 1
         mask[max(0, int(top - more)) : int(bottom + more) + 1, max(0, int(left - more)) : int(right + more) + 1] = 255
         return None
-    mask |= written
+    mask |= _with_glow(picture, written, ink.height)
     return ink
+
+
+def _with_glow(picture: Pixels, written: Pixels, height: float) -> Pixels:
+    """Return the mask of letters grown by their glow or shadow: nearly all pixels beside them differ alike."""
+    reach = int(_GLOW * height)
+    x, y, wide, tall = cv2.boundingRect(written)
+    area = slice(max(0, y - 2 * reach), y + tall + 2 * reach), slice(max(0, x - 2 * reach), x + wide + 2 * reach)
+    away = cv2.distanceTransform(255 - written[area], cv2.DIST_L2, 5)
+    far, size = np.asarray(away > reach, np.float32), (4 * reach + 1, 4 * reach + 1)
+    light = cv2.cvtColor(picture[area], cv2.COLOR_BGR2GRAY).astype(np.float32)
+    difference = light - cv2.blur(light * far, size) / np.maximum(cv2.blur(far, size), 1e-6)
+    glow = 0
+    for distance in range(1, reach + 1):
+        ring = difference[(away > distance - 1) & (away <= distance)]
+        share = max((ring > _LIGHTER).mean(), (ring < -_LIGHTER).mean()) if len(ring) else 0.0
+        if share < (_STILL_GLOWING if glow else _GLOWING):
+            break
+        glow = distance
+    grown = written.copy()
+    grown[area][away <= glow] = 255
+    return grown
 
 
 def _look(

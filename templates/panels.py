@@ -16,6 +16,7 @@ _LEAST = 0.3  # share of the area that the panel has
 _WHOLE = 0.75  # share of the panel's colour in one piece: letters of that colour are many
 _SPAN = 0.9  # of the text's width and height that the panel has
 _THICK = 0.3  # letter heights: half the thickness of what is no letter
+_TALL = 1.2  # letter heights: what is lower may be thicker
 _INSIDE = 0.8  # of a letter's area, in the text's box, where it reaches the rim of what is looked at
 _MOST_REST = 0.5  # of the letters' area in their box: what is neither letter nor panel
 _AROUND = 0.8  # share of the pixels around letters that are the panel
@@ -60,7 +61,7 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
         return None
     others, inner = 1 - panel, _hull(panel)
     # A letter that touches the rim of a speech bubble ends there.
-    count, labels = cv2.connectedComponents(others & inner, connectivity=8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(others & inner, connectivity=8)
     thick = np.zeros(count, np.float32)
     # The panel seen through a letter is no part of its strokes.
     np.maximum.at(thick, np.asarray(labels.ravel(), np.int64), cv2.distanceTransform(1 - near, cv2.DIST_L2, 3).ravel())
@@ -68,7 +69,9 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
     rim[1:-1, 1:-1] = False
     within, at_rim = (np.bincount(labels[where], minlength=count) for where in (inside, rim))
     in_box = (within > _INSIDE * np.bincount(labels.ravel(), minlength=count)) | ((within > 0) & (at_rim == 0))
-    is_letter = (thick <= max(_THICK * height, 1.5)) & in_box
+    # Bold letters are blobs where compression blurs them.
+    low = stats[:, cv2.CC_STAT_HEIGHT] <= _TALL * height
+    is_letter = ((thick <= max(_THICK * height, 1.5)) | low) & in_box
     is_letter[0] = False  # the panel and what is around it
     letters = is_letter[labels].astype(np.uint8)
     around = (cv2.dilate(letters, np.ones((5, 5), np.uint8)) > 0) & (letters == 0)
