@@ -70,7 +70,7 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
     within, at_rim = (np.bincount(labels[where], minlength=count) for where in (inside, rim))
     in_box = (within > _INSIDE * np.bincount(labels.ravel(), minlength=count)) | ((within > 0) & (at_rim == 0))
     # Bold letters are blobs where compression blurs them.
-    low = stats[:, cv2.CC_STAT_HEIGHT] <= _TALL * height
+    low = (stats[:, cv2.CC_STAT_HEIGHT] <= _TALL * height) & (at_rim == 0)
     is_letter = ((thick <= max(_THICK * height, 1.5)) | low) & in_box
     is_letter[0] = False  # the panel and what is around it
     letters = is_letter[labels].astype(np.uint8)
