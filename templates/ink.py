@@ -31,7 +31,7 @@ _OUTSIDE = 0.3  # from the box to the middle of a letter
 _MAX_OUTLINE = 0.16
 _NEARBY = 2.0  # diameter of the surroundings of a letter
 
-_SECOND_COLOUR = 0.8  # likeness to writing required of letters in another colour
+_SECOND_COLOUR, _MIN_LETTERS = 0.8, 3  # likeness to writing, and number of letters, required in another colour
 _RINGED = 0.3  # share of the ring around a dot that has the outline's colour
 _INSIDE = 0.3  # share of ink in letters that are seen by their outline, in the outline's area
 _MOSTLY = 0.6  # share of the ring around letters that has the outline's colour
@@ -92,7 +92,9 @@ def find_ink(picture: Pixels, box: Box, height: float) -> tuple[Ink, Pixels] | N
             writing |= _around(_elsewhere(other, writing, height), _close(light, best.colour, _SAME), height)
         elif other.likeness > _SECOND_COLOUR:
             # Other lines may have another colour.
-            writing |= _elsewhere(other, writing, height)
+            more = _elsewhere(other, writing, height)
+            if cv2.connectedComponents(more, connectivity=4)[0] > _MIN_LETTERS:
+                writing |= more
     # If the outline looked most like writing, the ink is between its lines.
     writing = _filled(writing, height)
     return Ink(best.height, best.colour, outline, width, best.confidence), np.asarray(255 * writing, np.uint8)

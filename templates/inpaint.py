@@ -10,7 +10,7 @@ from memeloom.templates.patches import fill_from_patches
 
 _AROUND = 24  # pixels around words that are used by diffusion
 _PATCHES_AROUND = 80  # pixels around words that patches are taken from
-_TEXTURED = 2.0  # of 255: mean difference of pixels around words from the smoothed picture
+_TEXTURED, _BESIDE = 2.0, 8  # of 255: mean difference of pixels beside words, within _BESIDE, from the smoothed picture
 
 
 def inpaint(picture: Pixels, mask: Pixels) -> Pixels:
@@ -47,7 +47,8 @@ def _is_textured(picture: Pixels, mask: Pixels) -> bool:
     known = np.asarray(mask == 0, np.float32)
     grey = cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY).astype(np.float32)
     smoothed = cv2.blur(grey * known, (9, 9)) / np.maximum(cv2.blur(known, (9, 9)), 1e-6)
-    rough = np.abs(grey - smoothed)[known > 0]
+    near = cv2.dilate(mask, np.ones((2 * _BESIDE + 1, 2 * _BESIDE + 1), np.uint8)) > 0
+    rough = np.abs(grey - smoothed)[near & (known > 0)]
     return bool(rough.size and rough.mean() > _TEXTURED)
 
 

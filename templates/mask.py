@@ -21,8 +21,9 @@ _PITCH = 1.3  # from line to line, in letter heights
 _MAX_LINES = 12
 _AROUND = 0.45  # distance of letters from their box, in letter heights
 _OTHER_HEIGHTS = (0.65, 1.5)  # in multiples of the estimate, tried where that fails (rotated text)
-_CONFIDENT, _MIN_CONFIDENCE = 0.7, 0.3
+_CONFIDENT, _ON_PANEL, _MIN_CONFIDENCE = 0.7, 0.6, 0.3
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
+_GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters
 _GLOWING, _STILL_GLOWING = 0.85, 0.65  # share of the pixels beside letters that are lighter, or darker, than what is beyond
 _LIGHTER = 8.0  # of 255
@@ -76,9 +77,11 @@ def _find(picture: Pixels, box: OcrBox, mask: Pixels, panels: list[Panel]) -> In
         ink, strokes, (x, y) = found
         written[y : y + strokes.shape[0], x : x + strokes.shape[1]] = strokes
     if panel := find_panel(picture, (left, top, right, bottom), max(height, ink.height if ink else 0)):
-        # Letters that touch something else on the panel.
-        also = np.where(cv2.dilate(panel.others, disc(5)) > 0, written[panel.area], 0)
-        mask[panel.area] |= panel.letters | also.astype(np.uint8)
+        mask[panel.area] |= panel.letters
+        if ink and ink.confidence > _ON_PANEL:
+            # Letters that touch something else on the panel.
+            also = np.where(cv2.dilate(panel.others, disc(5)) > 0, written[panel.area], 0)
+            mask[panel.area] |= also.astype(np.uint8)
         panels.append(panel)
         return ink
     if ink is None:
@@ -98,15 +101,17 @@ def _with_glow(picture: Pixels, written: Pixels, height: float) -> Pixels:
     far, size = np.asarray(away > reach, np.float32), (4 * reach + 1, 4 * reach + 1)
     light = cv2.cvtColor(picture[area], cv2.COLOR_BGR2GRAY).astype(np.float32)
     difference = light - cv2.blur(light * far, size) / np.maximum(cv2.blur(far, size), 1e-6)
-    glow = 0
+    glow, sign = 0, 0
     for distance in range(1, reach + 1):
         ring = difference[(away > distance - 1) & (away <= distance)]
-        share = max((ring > _LIGHTER).mean(), (ring < -_LIGHTER).mean()) if len(ring) else 0.0
-        if share < (_STILL_GLOWING if glow else _GLOWING):
+        lighter, darker = ((ring > _LIGHTER).mean(), (ring < -_LIGHTER).mean()) if len(ring) else (0.0, 0.0)
+        if max(lighter, darker) < (_STILL_GLOWING if glow else _GLOWING):
             break
-        glow = distance
+        glow, sign = distance, 1 if lighter > darker else -1
     grown = written.copy()
-    grown[area][away <= glow] = 255
+    # Between lines, glows meet.
+    lit = cv2.morphologyEx((away <= glow).astype(np.uint8), cv2.MORPH_CLOSE, disc(2 * glow + 1))
+    grown[area][(lit > 0) & (sign * difference > 0)] = 255
     return grown
 
 
@@ -134,4 +139,6 @@ def _look(
     ink, strokes = found
     whole = cv2.resize(strokes, area.shape[1::-1], interpolation=cv2.INTER_LINEAR) > 64
     grown = cv2.dilate(np.asarray(whole, np.uint8), disc(2 * (ink.width / factor + 2 + _HALO * height) + 1))
+    # Between close letters, little but compression artefacts is seen.
+    grown = cv2.morphologyEx(grown, cv2.MORPH_CLOSE, disc(_GAP))
     return ink.scaled(1 / factor), np.asarray(255 * grown, np.uint8), (x, y)

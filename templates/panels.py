@@ -17,6 +17,7 @@ _WHOLE = 0.75  # share of the panel's colour in one piece: letters of that colou
 _SPAN = 0.9  # of the text's width and height that the panel has
 _THICK = 0.3  # letter heights: half the thickness of what is no letter
 _TALL = 1.2  # letter heights: what is lower may be thicker
+_CONTACT = 0.5  # of its width: what touches more where the panel ends is a part of what is beyond
 _INSIDE = 0.8  # of a letter's area, in the text's box, where it reaches the rim of what is looked at
 _MOST_REST = 0.5  # of the letters' area in their box: what is neither letter nor panel
 _AROUND = 0.8  # share of the pixels around letters that are the panel
@@ -68,10 +69,13 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
     rim = np.ones(others.shape, np.bool_)
     rim[1:-1, 1:-1] = False
     within, at_rim = (np.bincount(labels[where], minlength=count) for where in (inside, rim))
+    beyond = cv2.dilate(others & (1 - inner), np.ones((3, 3), np.uint8)) > 0
+    contact = np.bincount(labels[beyond], minlength=count)
     in_box = (within > _INSIDE * np.bincount(labels.ravel(), minlength=count)) | ((within > 0) & (at_rim == 0))
     # Bold letters are blobs where compression blurs them.
-    low = (stats[:, cv2.CC_STAT_HEIGHT] <= _TALL * height) & (at_rim == 0)
+    low = (stats[:, cv2.CC_STAT_HEIGHT] <= _TALL * height) & (at_rim == 0) & (contact == 0)
     is_letter = ((thick <= max(_THICK * height, 1.5)) | low) & in_box
+    is_letter &= contact < np.maximum(height, _CONTACT * stats[:, cv2.CC_STAT_WIDTH])
     is_letter[0] = False  # the panel and what is around it
     letters = is_letter[labels].astype(np.uint8)
     around = (cv2.dilate(letters, np.ones((5, 5), np.uint8)) > 0) & (letters == 0)
