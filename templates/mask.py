@@ -80,8 +80,8 @@ def _find(picture: Pixels, box: OcrBox, mask: Pixels, panels: list[Panel]) -> In
         mask[panel.area] |= panel.letters
         if ink and ink.confidence > _ON_PANEL:
             # Letters that touch something else on the panel.
-            also = np.where(cv2.dilate(panel.others, disc(5)) > 0, written[panel.area], 0)
-            mask[panel.area] |= also.astype(np.uint8)
+            also = cv2.dilate(panel.others, disc(5)) & panel.inner & written[panel.area]
+            mask[panel.area] |= np.asarray(also, np.uint8)
         panels.append(panel)
         return ink
     if ink is None:

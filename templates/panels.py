@@ -17,6 +17,7 @@ _WHOLE = 0.75  # share of the panel's colour in one piece: letters of that colou
 _SPAN = 0.9  # of the text's width and height that the panel has
 _THICK = 0.3  # letter heights: half the thickness of what is no letter
 _TALL = 1.2  # letter heights: what is lower may be thicker
+_COVERED = 0.85  # of the text's box: the text is not beside the panel
 _CONTACT = 0.5  # of its width: what touches more where the panel ends is a part of what is beyond
 _INSIDE = 0.8  # of a letter's area, in the text's box, where it reaches the rim of what is looked at
 _MOST_REST = 0.5  # of the letters' area in their box: what is neither letter nor panel
@@ -28,12 +29,14 @@ _HALO = 0.1  # letter heights, plus three pixels: compression artefacts around l
 class Panel:
     """A text on a plain panel. area: rows and columns of the picture, with the text inside.
 
-    letters: 255 on letters and the blur around them; others: 255 on anything else than the panel; (height, width).
+    letters: 255 on letters and the blur around them; others: 255 on anything else than the panel; inner: 255 between
+    parts of the panel, and everywhere if the text goes on beside it; all (height, width) of the area.
     """
 
     area: tuple[slice, slice]
     letters: Pixels
     others: Pixels
+    inner: Pixels
 
 
 def find_panel(picture: Pixels, box: tuple[float, float, float, float], height: float) -> Panel | None:
@@ -54,8 +57,8 @@ def find_panel(picture: Pixels, box: tuple[float, float, float, float], height: 
     return None
 
 
-def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pixels, Pixels] | None:
-    """Return the letters in a part of a picture and what is neither letter nor panel. inside: the text's box."""
+def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pixels, Pixels, Pixels] | None:
+    """Return letters, others and inner of a panel in a part of a picture. inside: the text's box."""
     near, panel = _panel(area)
     _, _, wide, tall = cv2.boundingRect(panel)
     if panel.mean() < _LEAST or wide < _SPAN * inside.any(axis=0).sum() or tall < _SPAN * inside.any(axis=1).sum():
@@ -84,8 +87,10 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
     rest = others & (1 - letters)
     if (rest & inner)[inside].sum() > _MOST_REST * letters[inside].sum():
         return None
+    if inner[inside].mean() < _COVERED:
+        inner[:] = 1
     grown = np.where(rest > 0, 0, cv2.dilate(letters, disc(2 * (3 + _HALO * height) + 1)))
-    return np.asarray(255 * grown, np.uint8), np.asarray(255 * rest, np.uint8)
+    return np.asarray(255 * grown, np.uint8), np.asarray(255 * rest, np.uint8), np.asarray(255 * inner, np.uint8)
 
 
 def _hull(panel: Pixels) -> Pixels:

@@ -108,13 +108,13 @@ def recover(members: Sequence[Member]) -> Recovered | None:
     placed = _framed(placed)
     size = _size(placed)
     first = merge(layers_of(placed, size))
-    placed = _place_on_common(chosen, placed, inpaint(first.pixels, _unknown(first)))
+    placed = _place_on_common(chosen, placed, inpaint(first.pixels, _unknown(first), textures=False))
     if len(placed) < MIN_MEMBERS:
         return None
     judged = [_judged(layer, first) for layer in layers_of(placed, size)]
     second = uncover(merge(judged), judged)
     return Recovered(
-        picture=inpaint(second.pixels, _unknown(second)),
+        picture=inpaint(second.pixels, _unknown(second), textures=False),
         placed=tuple(placed),
         left_out=len(chosen) - len(placed),
         guessed=float((second.support == 0).mean()),

@@ -42,3 +42,14 @@ def test_any_size_and_any_share_is_filled(shape: tuple[int, int], share: float) 
     filled = inpaint(picture, mask)
     assert filled.shape == picture.shape
     assert np.array_equal(filled[mask == 0], picture[mask == 0])
+
+
+def test_textures_are_continued_and_smooth_surroundings_diffused() -> None:
+    mask = np.zeros((160, 240), np.uint8)
+    mask[60:90, 50:190] = 255
+    grain = np.random.default_rng(3).normal(0, 25, (160, 240, 1))
+    rough = np.clip(128 + np.repeat(grain, 3, axis=2), 0, 255).astype(np.uint8)
+    assert inpaint(rough, mask)[mask > 0].std() > 15
+    assert inpaint(rough, mask, textures=False)[mask > 0].std() < 12
+    smooth = np.repeat(np.linspace(60, 180, 240)[None, :, None], 160, axis=0).repeat(3, axis=2).astype(np.uint8)
+    assert np.array_equal(inpaint(smooth, mask), inpaint(smooth, mask, textures=False))

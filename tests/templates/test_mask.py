@@ -87,3 +87,24 @@ def test_boxes_without_text_and_outside_of_the_picture_mask_nothing() -> None:
 def test_no_picture_is_too_small_or_too_narrow(shape: tuple[int, int]) -> None:
     box = OcrBox(text="WORDS", x=0.0, y=0.0, width=1.0, height=1.0, confidence=1.0)
     assert find_words(np.full((*shape, 3), 128, np.uint8), (box,)).mask.shape == shape
+
+
+def test_the_glow_of_letters_is_masked() -> None:
+    clean = np.full((300, 500, 3), 20, np.uint8)
+    written = write(clean, [("GLOWING WORDS", 0.5, 0.5)], size=0.12, colour=YELLOW, outline=None)
+    glow = cv2.GaussianBlur(written.ink, (0, 0), 5).astype(np.float32) / 255
+    picture = np.maximum(written.picture, (20 + 200 * np.minimum(1.5 * glow, 1))[:, :, None]).astype(np.uint8)
+    mask = find_words(as_jpeg(picture), written.boxes).mask
+    lit = picture.max(axis=2) > 60
+    assert (mask[lit] > 0).mean() > 0.98
+    assert (mask > 0).mean() < 2 * lit.mean()
+
+
+def test_a_dark_shape_beside_outlined_letters_is_no_letter() -> None:
+    clean = np.full((300, 500, 3), 150, np.uint8)
+    cv2.ellipse(clean, (250, 300), (200, 130), 0, 180, 360, (20, 20, 20), -1)
+    texts = [("REALLY?", 0.5, 0.8)]
+    worded, alone = (write(ground, texts, size=0.2) for ground in (clean, np.full_like(clean, 150)))
+    ink, precise = covered(alone, find_words(as_jpeg(worded.picture), worded.boxes).mask)
+    assert ink > 0.98
+    assert precise > 0.9

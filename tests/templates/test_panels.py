@@ -43,3 +43,16 @@ def test_a_text_box_that_cuts_letters_leaves_none_of_them() -> None:
     narrow = box.model_copy(update={"x": box.x + 0.02, "width": box.width - 0.04})
     done = without_words(CaptionedScene(worded.clean, worded.picture, (narrow,)))
     assert done[5:140].min() > 225
+
+
+def test_a_speech_bubble_keeps_its_rim_and_loses_letters_that_touch_it() -> None:
+    bubble = scene(4)
+    cv2.ellipse(bubble, (250, 150), (170, 90), 0, 0, 360, (0, 0, 0), -1, cv2.LINE_AA)
+    cv2.ellipse(bubble, (250, 150), (162, 82), 0, 0, 360, (245, 245, 245), -1, cv2.LINE_AA)
+    worded = write(
+        bubble, [("words that fill\nthis bubble to its very rim\nand a line", 0.5, 0.375)],
+        size=0.062, colour=BLACK, outline=None,
+    )  # fmt: skip
+    done = without_words(worded)
+    difference = cv2.absdiff(done, worded.clean).max(axis=2)
+    assert (difference > 60).mean() < 0.001
