@@ -161,7 +161,7 @@ def _writing(found: _Candidate, height: float, outlined: Pixels | None = None) -
         rings, same = (np.bincount(whose[where], minlength=count) for where in (ring, ring & (outlined > 0)))
         belongs &= same > _RINGED * rings
     belongs[0] = False
-    return found.letters | belongs[labels].astype(np.uint8)
+    return np.asarray(found.letters | belongs[labels], np.uint8)
 
 
 def _around(pieces: Pixels, ink: Pixels, height: float) -> Pixels:

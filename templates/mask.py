@@ -25,7 +25,10 @@ _CONFIDENT, _ON_PANEL, _MIN_CONFIDENCE = 0.7, 0.6, 0.3
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
 _GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters
-_GLOWING, _STILL_GLOWING = 0.85, 0.65  # share of the pixels beside letters that are lighter, or darker, than what is beyond
+_GLOWING, _STILL_GLOWING = (
+    0.85,
+    0.65,
+)  # share of the pixels beside letters that are lighter, or darker, than what is beyond
 _LIGHTER = 8.0  # of 255
 _WHOLE = 0.15  # letter heights by which a box is grown when it is the mask
 _MAX_FACTOR = 4.0  # by which small letters are enlarged
@@ -80,8 +83,8 @@ def _find(picture: Pixels, box: OcrBox, mask: Pixels, panels: list[Panel]) -> In
         mask[panel.area] |= panel.letters
         if ink and ink.confidence > _ON_PANEL:
             # Letters that touch something else on the panel.
-            also = cv2.dilate(panel.others, disc(5)) & panel.inner & written[panel.area]
-            mask[panel.area] |= np.asarray(also, np.uint8)
+            near = np.asarray(cv2.dilate(panel.others, disc(5)), np.uint8)
+            mask[panel.area] |= near & panel.inner & written[panel.area]
         panels.append(panel)
         return ink
     if ink is None:

@@ -158,7 +158,7 @@ def _patches(image: Floats, places: Places) -> Floats:
     """Return the colours of the patches around pixels, (places, side * side * 3)."""
     y, x = np.divmod(places, image.shape[1])
     windows = sliding_window_view(image[:, :, :3], (_SIDE, _SIDE), axis=(0, 1))
-    return windows[y - _RADIUS, x - _RADIUS].reshape(len(places), -1)
+    return np.asarray(windows[y - _RADIUS, x - _RADIUS].reshape(len(places), -1), np.float32)
 
 
 def _peel(level: _Level) -> Floats:
@@ -167,8 +167,9 @@ def _peel(level: _Level) -> Floats:
     colours = _patches(level.image, sources)
     squares, colours = np.ascontiguousarray((colours**2).T), np.ascontiguousarray(colours.T)
     rough = _ROUGHNESS * level.image.reshape(-1, 5)[sources, 3:]
-    framed = cv2.copyMakeBorder(level.image, *[_RADIUS] * 4, cv2.BORDER_REPLICATE)
-    seen = cv2.copyMakeBorder(level.known.astype(np.float32), *[_RADIUS] * 4, cv2.BORDER_CONSTANT)
+    frame = (_RADIUS, _RADIUS), (_RADIUS, _RADIUS)
+    framed = np.pad(level.image, (*frame, (0, 0)), "edge")
+    seen = np.pad(level.known.astype(np.float32), frame)
     inside = slice(_RADIUS, -_RADIUS), slice(_RADIUS, -_RADIUS)
     while not seen[inside].all():
         ring = np.flatnonzero((cv2.dilate(seen, np.ones((3, 3), np.uint8)) > 0)[inside] & (seen[inside] == 0))
@@ -188,7 +189,9 @@ def _peel(level: _Level) -> Floats:
 
 def _match(level: _Level, filled: Floats, before: _Matches | None, turn: int) -> _Matches:
     targets, sources = level.targets, level.sources
-    found = _grown(level, before) if before and before.level is not level else before and before.sources
+    found = None
+    if before:
+        found = before.sources if before.level is level else _grown(level, before)
     if found is not None and len(targets) + len(sources) > _MAX_PATCHES:
         return _Matches(level, found, np.zeros(len(targets), np.float32))
     wanted = level.describe(filled, targets)
@@ -220,13 +223,15 @@ def _grown(level: _Level, before: _Matches) -> Places:
     y, x = np.divmod(level.targets, level.width)
     half = np.minimum(y // 2, height - 1) * width + np.minimum(x // 2, width - 1)
     near = _nearest(is_target)[half]
-    down, right = (2 * (there - here) for there, here in zip(np.divmod(matched[near], width), np.divmod(near, width)))
+    y_near, x_near = np.divmod(near, width)
+    y_match, x_match = np.divmod(matched[near], width)
+    down, right = 2 * (y_match - y_near), 2 * (x_match - x_near)
     y, x = (y + down).clip(0, level.known.shape[0] - 1), (x + right).clip(0, level.width - 1)
-    return level.nearest_source[y * level.width + x]
+    return np.asarray(level.nearest_source[y * level.width + x], np.int64)
 
 
 def _improved(level: _Level, wanted: Floats, found: Places, turn: int) -> tuple[Places, Floats]:
-    """Return better matches: those of neighbours, moved along, and others nearby (Barnes et al., "PatchMatch", 2009)."""
+    """Return better matches: those of neighbours, moved along, and others near (Barnes et al., "PatchMatch", 2009)."""
     random = np.random.default_rng(turn)
     found = found.copy()
     distances = _distances(wanted, level.described[level.rank[found]])
@@ -259,7 +264,8 @@ def _vote(level: _Level, filled: Floats, matches: _Matches, *, best: bool) -> Fl
     """Set the hole to the weighted mean of what the matched patches show there, or to what the best of them shows."""
     hole = ~level.known
     y, x = np.divmod(level.targets, level.width)
-    matched, weights = (np.zeros([side + 2 * _RADIUS for side in hole.shape], kind) for kind in (np.int64, np.float32))
+    matched = np.zeros([side + 2 * _RADIUS for side in hole.shape], np.int64)
+    weights = np.zeros(matched.shape, np.float32)
     matched[y + _RADIUS, x + _RADIUS] = matches.sources
     inward = cv2.distanceTransform(hole.astype(np.uint8), cv2.DIST_L2, 3)[y, x]
     spread = 2 * max(float(np.quantile(matches.distances, 0.75)), 1.0)
@@ -291,4 +297,4 @@ def _nearest(wanted: NDArray[np.bool_]) -> Places:
     )
     places = np.zeros(int(labels.max()) + 1, np.int64)
     places[labels[wanted]] = np.flatnonzero(wanted)
-    return places[labels.reshape(-1)]
+    return np.asarray(places[labels.reshape(-1)], np.int64)

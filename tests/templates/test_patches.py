@@ -1,5 +1,7 @@
 """Patches: a textured hole looks like its surroundings; the rest is unchanged, and equal input gives equal output."""
 
+from collections.abc import Callable
+
 import cv2
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ SHAPE = (200, 260)
 
 
 def stripes() -> Pixels:
-    return np.asarray(np.where(np.indices(SHAPE).sum(axis=0)[:, :, None] // 6 % 2, (40, 60, 200), (220, 210, 180)), np.uint8)
+    odd = np.indices(SHAPE).sum(axis=0)[:, :, None] // 6 % 2
+    return np.asarray(np.where(odd, (40, 60, 200), (220, 210, 180)), np.uint8)
 
 
 def bricks() -> Pixels:
@@ -40,7 +43,7 @@ def roughness(picture: Pixels, where: Pixels) -> float:
 
 
 @pytest.mark.parametrize("texture", [stripes, bricks, noise])
-def test_a_hole_in_a_texture_is_as_rough_as_its_surroundings(texture) -> None:  # type: ignore[no-untyped-def]
+def test_a_hole_in_a_texture_is_as_rough_as_its_surroundings(texture: Callable[[], Pixels]) -> None:
     picture, mask = texture(), letters()
     filled = fill_from_patches(np.where(mask[:, :, None] > 0, 0, picture).astype(np.uint8), mask)
     diffused = np.rint(diffuse(picture.astype(np.float32), mask == 0)[0][0]).astype(np.uint8)
@@ -50,7 +53,7 @@ def test_a_hole_in_a_texture_is_as_rough_as_its_surroundings(texture) -> None:  
 
 
 @pytest.mark.parametrize("texture", [stripes, bricks])
-def test_a_regular_texture_is_continued(texture) -> None:  # type: ignore[no-untyped-def]
+def test_a_regular_texture_is_continued(texture: Callable[[], Pixels]) -> None:
     picture, mask = texture(), letters()
     filled = fill_from_patches(picture, mask)
     wrong = cv2.absdiff(filled, picture).max(axis=2) > 40
