@@ -154,7 +154,8 @@ def _writing(found: _Candidate, height: float, outlined: Pixels | None = None) -
     more = np.where((near > 0) & (found.letters == 0), _thin(found.same, height), 0).astype(np.uint8)
     count, labels, stats, _ = cv2.connectedComponentsWithStats(more, connectivity=4)
     left, top, wide, tall, _ = stats.T
-    belongs = (left > 0) & (top > 0) & (left + wide < more.shape[1]) & (top + tall < more.shape[0])
+    inside = (left > 0) & (top > 0) & (left + wide < more.shape[1]) & (top + tall < more.shape[0])
+    belongs = inside | ((wide < _MAX_WIDTH * height) & (tall < _HEIGHTS[1] * height))
     if outlined is not None:
         ring = (cv2.dilate(more, disc(3)) == 0) & (cv2.dilate(more, disc(7)) > 0)
         whose = np.asarray(cv2.dilate(labels.astype(np.float32), disc(7)), np.int64)

@@ -25,10 +25,7 @@ _CONFIDENT, _ON_PANEL, _MIN_CONFIDENCE = 0.7, 0.6, 0.3
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
 _GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters
-_GLOWING, _STILL_GLOWING = (
-    0.85,
-    0.65,
-)  # share of the pixels beside letters that are lighter, or darker, than what is beyond
+_GLOWING, _STILL_GLOWING = 0.85, 0.65  # share of the pixels beside letters that are all lighter, or all darker
 _LIGHTER = 8.0  # of 255
 _WHOLE = 0.15  # letter heights by which a box is grown when it is the mask
 _MAX_FACTOR = 4.0  # by which small letters are enlarged

@@ -46,7 +46,8 @@ def fill_from_patches(picture: Pixels, mask: Pixels) -> Pixels:
     for number in reversed(range(min(count, _SCALES))):
         smooth, seen = levels[number]
         size = seen.shape[::-1]
-        level = _Level(smooth, cv2.resize(rough, size, interpolation=cv2.INTER_AREA), seen, 2**number)
+        reduced = np.asarray(cv2.resize(rough, size, interpolation=cv2.INTER_AREA), np.float32)
+        level = _Level(smooth, reduced, seen, 2**number)
         if len(level.sources) < _MIN_SOURCES:
             continue
         if filled is None:
@@ -74,7 +75,7 @@ class _Level:
 
     @property
     def width(self) -> int:
-        return self.known.shape[1]
+        return int(self.known.shape[1])
 
     @cached_property
     def image(self) -> Floats:
@@ -149,7 +150,8 @@ def _roughness(picture: Pixels, known: NDArray[np.bool_]) -> Floats:
     inner = cv2.erode(known.astype(np.uint8), np.ones((3, 3), np.uint8)).astype(np.float32)
     steps = np.dstack([cv2.Sobel(grey, -1, *axis, ksize=1, scale=0.5) for axis in ((1, 0), (0, 1))])
     share = cv2.blur(inner, (9, 9))
-    means = cv2.blur(np.abs(steps) * inner[:, :, None], (9, 9)) / np.maximum(share, 1e-6)[:, :, None]
+    sums = cv2.blur(np.abs(steps) * inner[:, :, None], (9, 9))
+    means = np.asarray(sums / np.maximum(share, 1e-6)[:, :, None], np.float32)
     enough = share > 0.05
     return diffuse(means, enough)[0][0] if enough.any() else means
 
