@@ -48,9 +48,8 @@ def _float_rapid() -> Engine:
     from memeloom.ocr.engines.rapidocr import RapidOcr
     from memeloom.ocr.models.networks import DETECTOR, RECOGNISER, Networks, letters_of, packaged
 
-    folder = packaged()
-    letters = letters_of(onnx.load(folder / RECOGNISER))
-    return RapidOcr(Networks(folder / DETECTOR, folder / RECOGNISER, letters), _SECONDS)
+    recogniser = packaged(RECOGNISER)
+    return RapidOcr(Networks(packaged(DETECTOR), recogniser, letters_of(onnx.load(recogniser))), _SECONDS)
 
 
 def _engine(name: str, language: str) -> Engine:

@@ -25,7 +25,7 @@ from memeloom.ocr.engines.rapidocr_text import Piece, decode
 from memeloom.ocr.models.networks import Networks, Picture, network_input, networks
 
 # Square roots of the area given to the detector, tuned on half of the real memes.
-SIDE, _LARGER_SIDE = 340, 736
+SIDE, _LARGER_SIDE = 360, 736
 # The first pass suffices with this many characters at this mean confidence.
 _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 

@@ -1,13 +1,13 @@
-"""Makes the networks that we read with: `python -m ocr.models.build SOURCE_FOLDER TARGET_FOLDER CHARACTERS`.
+"""Makes the large recogniser that we read with: `python -m ocr.models.build SOURCE_FILE TARGET_FOLDER CHARACTERS`.
 
-From the networks of the package, in this order:
+From that of the package, in this order:
 
-1. Cut the recogniser's last layer from 18,710 characters to those of the language, which also prevents invented
+1. Cut the last layer from 18,710 characters to those of the language, which also prevents invented
    accents and ideographs.
 2. Fuse operations as ONNX Runtime does on loading; otherwise quantisation splits activations, and conversions cost
    more than it saves.
-3. Give the recogniser operations that exist for integers (`integers.py`).
-4. Quantise weights and activations to 8-bit integers (static, one scale per channel), calibrated on drawn memes
+3. Give it operations that exist for integers (`integers.py`).
+4. Quantise weights and activations to 8-bit integers (static, one scale per channel), calibrated on drawn lines
    (`samples.py`).
 
 Runs in its own process, so that OCR workers do not hold its libraries.
@@ -28,23 +28,21 @@ from onnx import numpy_helper, version_converter
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from memeloom.ocr.models.integers import gate_by_table, use_integer_operations
-from memeloom.ocr.models.networks import DETECTOR, RECOGNISER, Picture, letters_of, network_input
-from memeloom.ocr.models.samples import lines, pictures
+from memeloom.ocr.models.networks import RECOGNISER, Picture, letters_of, network_input
+from memeloom.ocr.models.samples import lines
 
 # The first version with one scale per channel.
 _OPSET = 17
-_LINES, _PICTURES, _SIDE = 48, 24, 340
+_LINES = 48
 # The quantiser does not know what these produce and would leave those convolutions unquantised.
 _NOT_FUSED = ("ConvActivationFusion", "MatMulTransposeFusion")
-# The recogniser's attention layers stay floats: they take a tenth of its time.
+# Its attention layers stay floats: they take a tenth of its time.
 _CONVOLUTIONAL = ("Conv", "Concat", "MaxPool", "GlobalAveragePool", "Mul")
 
 
 def build(source: Path, target: Path, characters: str) -> None:
-    """Build both networks into `target` from the package's in `source`, to recognise `characters`."""
-    recogniser = keep_characters(onnx.load(source / RECOGNISER), characters)
-    shrink(recogniser, target / RECOGNISER, lines(_LINES), _CONVOLUTIONAL)
-    shrink(onnx.load(source / DETECTOR), target / DETECTOR, pictures(_PICTURES, _SIDE))
+    """Build a recogniser of `characters` into the folder `target` from the package's file `source`."""
+    shrink(keep_characters(onnx.load(source), characters), target / RECOGNISER, lines(_LINES), _CONVOLUTIONAL)
 
 
 def keep_characters(model: onnx.ModelProto, characters: str) -> onnx.ModelProto:

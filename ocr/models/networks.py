@@ -1,7 +1,7 @@
-"""The network files: the characters of a language, where the files are, and building them once.
+"""The network files: the characters of a language, where the files are, and building one of them once.
 
-Ours are built from the package's into the user's cache (`$MEMELOOM_CACHE`, else `~/.cache/memeloom`), named by a digest
-of everything that goes into them.
+The small networks are ours, trained by `ocr/small`, and lie here. The recogniser is built from the package's into the
+user's cache (`$MEMELOOM_CACHE`, else `~/.cache/memeloom`), named by a digest of everything that goes into it.
 """
 
 import hashlib
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 Picture: TypeAlias = NDArray[np.uint8]
 
 DETECTOR, RECOGNISER = "PP-OCRv6_det_small.onnx", "PP-OCRv6_rec_small.onnx"
-# Ours, trained on English by `ocr/small`: it takes accents for plain letters.
-_SMALL, _SMALL_LANGUAGE = Path(__file__).with_name("small_recogniser.onnx"), "eng"
+_SMALL_DETECTOR = Path(__file__).with_name("small_detector.onnx")
+# It takes accents for plain letters.
+_SMALL_RECOGNISER, _SMALL_LANGUAGE = Path(__file__).with_name("small_recogniser.onnx"), "eng"
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 # Typographic characters of captions. The space comes last.
@@ -82,37 +83,36 @@ def letters_of(model: "onnx.ModelProto") -> str:
 
 
 def networks(language: str) -> Networks:
-    """Return the networks for a language; the first call on a machine builds them (half a minute).
+    """Return the networks for a language; the first call on a machine builds the recogniser (half a minute).
 
     Raises:
         MissingExtra: a package is not installed.
         EngineMissing: the package's networks have other names, or building failed.
     """
     characters = characters_of(language)
-    source = packaged()
+    source = packaged(RECOGNISER)
     folder = cache_folder() / "ocr" / _name(source, characters)
     if not folder.is_dir():
         _build(source, folder, characters)
-    small = _SMALL if language == _SMALL_LANGUAGE else None
-    return Networks(folder / DETECTOR, folder / RECOGNISER, characters, small)
+    small = _SMALL_RECOGNISER if language == _SMALL_LANGUAGE else None
+    return Networks(_SMALL_DETECTOR, folder / RECOGNISER, characters, small)
 
 
-def packaged() -> Path:
-    """Return the folder of the package's own networks. Raises MissingExtra, EngineMissing."""
+def packaged(name: str) -> Path:
+    """Return one of the package's own networks. Raises MissingExtra, EngineMissing."""
     require("ocr", "rapidocr")
     spec = find_spec("rapidocr")
-    folder = Path(spec.origin if spec and spec.origin else "").parent / "models"
-    for name in (DETECTOR, RECOGNISER):
-        if not (folder / name).is_file():
-            raise EngineMissing(f"ocr.engine: the installed rapidocr has no {name}; install the version of the lock")
-    return folder
+    path = Path(spec.origin if spec and spec.origin else "").parent / "models" / name
+    if not path.is_file():
+        raise EngineMissing(f"ocr.engine: the installed rapidocr has no {name}; install the version of the lock")
+    return path
 
 
 def _name(source: Path, characters: str) -> str:
-    """Digest everything that the networks depend on: the package, the characters, our code and its libraries."""
+    """Digest all that the recogniser depends on: the package, the characters, our code and its libraries."""
     digest = hashlib.sha256()
     recipe = sorted(Path(__file__).parent.glob("*.py"))
-    for path in (source / DETECTOR, source / RECOGNISER, *recipe):
+    for path in (source, *recipe):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     for part in (characters, *(version(package) for package in ("onnx", "onnxruntime", "pillow", "numpy"))):
         digest.update(f"{part}\0".encode())
@@ -120,7 +120,7 @@ def _name(source: Path, characters: str) -> str:
 
 
 def _build(source: Path, folder: Path, characters: str) -> None:
-    """Build the networks beside `folder`, then rename them; one process builds, others wait."""
+    """Build the recogniser beside `folder`, then rename it; one process builds, others wait."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         busy = f"ocr.engine: another process has been building rapidocr's networks for {_WAIT_SECONDS:g} s"

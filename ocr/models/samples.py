@@ -1,4 +1,7 @@
-"""Drawn memes to calibrate the quantisation, the same in every run; as bright, busy and blurred as real memes."""
+"""Drawn lines and memes, the same in every run, as bright, busy and blurred as real ones.
+
+The lines calibrate the quantisation of the recogniser; the memes show what the package's detector attends to.
+"""
 
 from collections.abc import Iterator
 

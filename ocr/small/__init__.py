@@ -1,1 +1,1 @@
-"""Trains the small recogniser (`ocr/models/small_recogniser.onnx`): text, drawn lines, network, training."""
+"""Trains the small networks in `ocr/models`: the detector on drawn and labelled memes, the recogniser on lines."""

@@ -30,9 +30,9 @@ _SIZES = (28, 36, 48)
 _LONGEST_DRAWN = 1500
 # Standard deviation of brightness above which plain letters are hard to read.
 _BUSY = 18
-_WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
+WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 # Fonts that memes use, and others that look like them; half of the lines have one of these.
-_USUAL = re.compile(
+USUAL = re.compile(
     r"impact|anton|bebas|oswald|league.?gothic|arial|arimo|liberationsans|heros|nimbussans|freesans", re.IGNORECASE
 )
 _TESTED = "ABgq0189?!&$@\"'%#xyz;"
@@ -62,7 +62,7 @@ class Drawer:
         self, texts: Texts, fonts: Sequence[Path], backgrounds: Sequence[Picture], characters: str, chance: Random
     ) -> None:
         self._texts, self._fonts, self._backgrounds, self._chance = texts, fonts, backgrounds, chance
-        self._usual = [path for path in fonts if _USUAL.search(path.name)] or list(fonts)
+        self._usual = [path for path in fonts if USUAL.search(path.name)] or list(fonts)
         self._index = {character: number for number, character in enumerate(characters, 1)}
 
     def draw(self) -> Line:
@@ -75,7 +75,7 @@ class Drawer:
     def _try(self) -> Line | None:
         chance, size = self._chance, self._chance.choice(_SIZES)
         path = chance.choice(self._usual if chance.random() < 0.5 else self._fonts)
-        font, text = _load(path, size), self._texts.line()
+        font, text = load_font(path, size), self._texts.line()
         if _has_capitals_only(path):
             text = text.upper()
         advances = [font.getlength(text[:number]) for number in range(len(text) + 1)]
@@ -87,7 +87,7 @@ class Drawer:
         pen = ImageDraw.Draw(canvas)
         if chance.random() < 0.08:  # a shadow
             pen.text(
-                (size + 2, size + 2), text, _BLACK if sum(ink) > 380 else (200, 200, 200), font, stroke_width=stroke
+                (size + 2, size + 2), text, BLACK if sum(ink) > 380 else (200, 200, 200), font, stroke_width=stroke
             )
         pen.text((size, size), text, ink, font, stroke_width=stroke, stroke_fill=edge)
         capitals = font.getbbox("HE" if text.isupper() else "Hg")
@@ -164,7 +164,7 @@ class Drawer:
     def _background(self, width: int, height: int) -> Picture:
         chance, kind = self._chance, self._chance.random()
         if kind < 0.4 or not self._backgrounds:
-            shade = chance.choice((_WHITE, _WHITE, _WHITE, (250,) * 3, (245,) * 3, _BLACK, _BLACK, (10,) * 3))
+            shade = chance.choice((WHITE, WHITE, WHITE, (250,) * 3, (245,) * 3, BLACK, BLACK, (10,) * 3))
             return np.full((height, width, 3), shade if chance.random() < 0.85 else self._colour(), np.uint8)
         if kind < 0.45:
             corners = np.array([[self._colour(), self._colour()], [self._colour(), self._colour()]], np.uint8)
@@ -178,20 +178,20 @@ class Drawer:
     def _look(self, ground: Picture, size: int) -> tuple[Colour, Colour, int]:
         """Choose ink, edge and its width so that the letters stand out."""
         chance, light, busy = self._chance, float(ground.mean()), ground.std() > _BUSY
-        against = _WHITE if light < 125 else _BLACK
+        against = WHITE if light < 125 else BLACK
         if not busy and chance.random() >= 0.35:
             shade = chance.randint(0, 40) if light > 127 else chance.randint(225, 255)
             ink = (shade, shade, shade) if chance.random() < 0.7 else self._colour()
             plain = abs(0.114 * ink[0] + 0.587 * ink[1] + 0.299 * ink[2] - light) > 70
-            return ink if plain else against, _BLACK, 0
+            return ink if plain else against, BLACK, 0
         if busy and chance.random() < 0.2:  # plain letters on a photo
-            return against, _BLACK if against == _WHITE else _WHITE, int(abs(light - against[0]) < 70)
+            return against, BLACK if against == WHITE else WHITE, int(abs(light - against[0]) < 70)
         stroke = chance.choice((1, 1, 2, 2, 3, 4) if size > 30 else (1, 1, 2))
         kind = chance.random()
         if kind < 0.75:
-            return _WHITE, _BLACK, stroke
-        ink = _BLACK if kind < 0.85 else self._colour()
-        return ink, _BLACK if sum(ink) > 330 else _WHITE, stroke
+            return WHITE, BLACK, stroke
+        ink = BLACK if kind < 0.85 else self._colour()
+        return ink, BLACK if sum(ink) > 330 else WHITE, stroke
 
     def _colour(self) -> Colour:
         return self._chance.randint(0, 255), self._chance.randint(0, 255), self._chance.randint(0, 255)
@@ -241,13 +241,14 @@ def _is_complete(path: Path) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _load(path: Path, size: int) -> ImageFont.FreeTypeFont:
+def load_font(path: Path, size: int) -> ImageFont.FreeTypeFont:
+    """Return a font of `size` pixels, remembered."""
     return ImageFont.truetype(path, size)
 
 
 @lru_cache(maxsize=4096)
 def _has_capitals_only(path: Path) -> bool:
-    font = _load(path, 40)
+    font = load_font(path, 40)
     return bytes(font.getmask("a")) == bytes(font.getmask("A"))
 
 

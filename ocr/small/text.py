@@ -39,6 +39,14 @@ class Texts:
             if 0 < len(text) <= _LONGEST:
                 return text
 
+    def caption(self) -> str:
+        """Return a whole caption of one character or more."""
+        while True:
+            text = self._varied(self._chance.choice(self._captions))
+            text = " ".join("".join(letter for letter in text if letter in self._characters).split())
+            if text:
+                return text
+
     def _some_words(self) -> list[str]:
         kind = self._chance.random()
         if kind < 0.72:

@@ -1,4 +1,4 @@
-"""The shrunken networks: built once, small, and reading the same as the package's."""
+"""The networks: the recogniser built once, both small, finding and reading what the package's do."""
 
 import multiprocessing
 import os
@@ -12,14 +12,12 @@ import pytest
 
 from memeloom.ocr.engines.contract import EngineMissing
 from memeloom.ocr.models import networks as network_files
-from memeloom.ocr.models.networks import DETECTOR, RECOGNISER, characters_of, networks
+from memeloom.ocr.models.networks import DETECTOR, RECOGNISER, characters_of, networks, packaged
 
 onnx = pytest.importorskip("onnx", reason="the extra `ocr` is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `ocr` is not installed")
 pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
-PACKAGED = network_files.packaged()
 
 
 def session(path: Path) -> Any:
@@ -30,7 +28,7 @@ def whole_reading(line: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> str:
     """What the package's recogniser reads, all its characters allowed."""
     from memeloom.ocr.models.networks import network_input
 
-    path = PACKAGED / RECOGNISER
+    path = packaged(RECOGNISER)
     letters = network_files.letters_of(onnx.load(path))
     (chances,) = session(path).run(None, {"x": network_input(line)})
     best = chances[0].argmax(axis=1)
@@ -39,7 +37,7 @@ def whole_reading(line: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> str:
     )
 
 
-def test_small_networks_read_what_the_large_ones_read() -> None:
+def test_the_built_recogniser_reads_what_the_large_one_reads() -> None:
     from memeloom.ocr.engines.rapidocr import read_line
     from memeloom.ocr.models.samples import lines
 
@@ -54,26 +52,26 @@ def test_small_networks_read_what_the_large_ones_read() -> None:
     assert same >= 0.98 * total, f"{same / total:.1%} of the letters agree"
 
 
-def test_small_networks_find_what_the_large_ones_find() -> None:
+def test_the_small_detector_finds_what_the_large_one_finds() -> None:
     from memeloom.ocr.engines.rapidocr_lines import detect_lines
     from memeloom.ocr.models.samples import pictures
 
-    small, large = session(networks("eng").detector), session(PACKAGED / DETECTOR)
+    small, large = session(networks("eng").detector), session(packaged(DETECTOR))
     found = [
         (len(detect_lines(small, picture, 340)), len(detect_lines(large, picture, 340))) for picture in pictures(8, 340)
     ]
     assert sum(few for few, _ in found) > 20
-    assert sum(abs(few - many) for few, many in found) <= 0.1 * sum(many for _, many in found)
+    assert sum(abs(few - many) for few, many in found) <= 0.2 * sum(many for _, many in found)
 
 
 def test_small_networks_are_small() -> None:
     made = networks("eng")
     for name, path in ((DETECTOR, made.detector), (RECOGNISER, made.recogniser)):
-        assert path.stat().st_size < 0.3 * (PACKAGED / name).stat().st_size
+        assert path.stat().st_size < 0.3 * packaged(name).stat().st_size
         kinds = {node.op_type for node in onnx.load(path).graph.node}
         # Fused, or the arithmetic of its parts would cost more than it saves.
         assert "Erf" not in kinds
-        assert {"QuantizeLinear", "DequantizeLinear", "Gelu" if name == DETECTOR else "Sigmoid"} <= kinds
+        assert {"QuantizeLinear", "DequantizeLinear", "Sigmoid"} <= kinds
 
 
 def test_the_recogniser_computes_its_activations_in_integers(tmp_path: Path) -> None:
@@ -89,7 +87,7 @@ def test_the_recogniser_computes_its_activations_in_integers(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("language", network_files._LETTERS)
 def test_the_network_knows_the_letters_of_each_language(language: str) -> None:
-    known = set(network_files.letters_of(onnx.load(PACKAGED / RECOGNISER)))
+    known = set(network_files.letters_of(onnx.load(packaged(RECOGNISER))))
     wanted = characters_of(language)
     assert set(wanted) <= known
     assert len(set(wanted)) == len(wanted)
@@ -108,14 +106,13 @@ def _networks(pipe: Connection) -> None:
     def make(source: Path, target: Path, characters: str) -> None:
         nonlocal made
         made += 1
-        (target / DETECTOR).write_bytes(b"d")
         (target / RECOGNISER).write_bytes(b"r")
 
     network_files._run_build = make
     pipe.send("ready")
     pipe.recv()
     found = networks("eng")
-    pipe.send((made, found.detector.read_bytes(), found.recogniser.read_bytes()))
+    pipe.send((made, found.recogniser.read_bytes()))
 
 
 def test_concurrent_processes_build_the_networks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,25 +129,25 @@ def test_concurrent_processes_build_the_networks_once(tmp_path: Path, monkeypatc
     answers = [pipe.recv() for pipe in pipes]
     for process in processes:
         process.join(30)
-    assert sum(made for made, *_ in answers) == 1
-    assert {tuple(found) for _, *found in answers} == {(b"d", b"r")}
+    assert sum(made for made, _ in answers) == 1
+    assert {found for _, found in answers} == {b"r"}
 
 
 def test_an_unfinished_build_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path))
 
     def stopped(source: Path, target: Path, characters: str) -> None:
-        (target / DETECTOR).write_bytes(b"half")
+        (target / RECOGNISER).write_bytes(b"half")
         raise KeyboardInterrupt
 
     def whole(source: Path, target: Path, characters: str) -> None:
-        (target / DETECTOR).write_bytes(b"whole")
+        (target / RECOGNISER).write_bytes(b"whole")
 
     monkeypatch.setattr(network_files, "_run_build", stopped)
     with pytest.raises(KeyboardInterrupt):
         networks("eng")
     monkeypatch.setattr(network_files, "_run_build", whole)
-    assert networks("eng").detector.read_bytes() == b"whole"
+    assert networks("eng").recogniser.read_bytes() == b"whole"
     assert not [path for path in (tmp_path / "ocr").iterdir() if path.is_dir() and path.name.startswith(".")]
 
 
@@ -163,10 +160,8 @@ def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch:
 
 def test_a_build_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMELOOM_CACHE", str(tmp_path / "cache"))
-    source = tmp_path / "models"
-    source.mkdir()
-    for name in (DETECTOR, RECOGNISER):
-        (source / name).write_bytes(os.urandom(100))
-    monkeypatch.setattr(network_files, "packaged", lambda: source)
+    source = tmp_path / RECOGNISER
+    source.write_bytes(os.urandom(100))
+    monkeypatch.setattr(network_files, "packaged", lambda name: tmp_path / name)
     with pytest.raises(EngineMissing, match="networks cannot be built: "):
         networks("eng")
