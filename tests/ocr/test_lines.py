@@ -79,6 +79,6 @@ def test_lines_above_hundreds_of_specks_are_found() -> None:
 
 def test_a_pale_line_is_found_and_a_paler_one_is_not() -> None:
     pale = picture()
-    pale[TOP, 40:280] = 115
-    pale[BOTTOM, 40:280] = 90
+    pale[TOP, 40:280] = 140
+    pale[BOTTOM, 40:280] = 115
     assert spans(pale) == [(3, 29, 7)]
