@@ -1,4 +1,4 @@
-"""RapidOCR: the PP-OCR networks of the package `rapidocr`, shrunk (`ocr/models`), on one ONNX Runtime thread.
+"""RapidOCR: small networks of our own and the shrunk recogniser of the package `rapidocr`, on one thread.
 
 The package's own pipeline wastes time on padding, a direction classifier, too many pixels and floating point. Here
 detection runs on a small copy (again on a larger one if little was found), then each line is recognised at its own

@@ -22,26 +22,28 @@ Box: TypeAlias = tuple[tuple[float, float], tuple[float, float], float]
 _STRIDE = 32
 _MAX_SCALE = 4.0  # enlarging more adds nothing
 _MAX_EDGE = 128 * _STRIDE  # bounds the memory that a panorama of the same area takes
-_PIXEL_THRESHOLD, _LINE_THRESHOLD, GROWTH = 0.3, 0.5, 1.5
+_PIXEL_THRESHOLD, _LINE_THRESHOLD, _GROWTH = 0.3, 0.5, 1.5
 _MIN_EDGE = 3.0
 _MAX_LINES = 300
 
 
-def detect_lines(network: Any, picture: Picture, side: float) -> list[Corners]:
+def detect_lines(network: Any, picture: Picture, side: float, growth: float = _GROWTH) -> list[Corners]:
     """Return each line's corners, clockwise from top left, in pixels of the BGR `picture`; lines from the top.
 
-    network: the detector, an ``onnxruntime.InferenceSession``. side: square root of the area given to it.
+    network: the detector, an ``onnxruntime.InferenceSession``. side: square root of the area given to it. growth: of
+        boxes, in multiples of half their height if they are long.
     """
     size = np.array(picture.shape[1::-1], np.float32)
-    small = scaled(picture, min(side / math.sqrt(float(size.prod())), _MAX_SCALE))
+    small = scaled(picture, side)
     (found,) = network.run(None, {network.get_inputs()[0].name: network_input(small)})
     stretch = size / np.array(small.shape[1::-1], np.float32)
-    lines = [np.asarray(np.clip(_grown(box) * stretch, 0, size), np.float32) for box in _boxes(found[0, 0])]
+    lines = [np.asarray(np.clip(_grown(box, growth) * stretch, 0, size), np.float32) for box in _boxes(found[0, 0])]
     return sorted(lines, key=lambda corners: (float(corners[:, 1].min()), float(corners[:, 0].min())))
 
 
-def scaled(picture: Picture, scale: float) -> Picture:
-    """Return the picture at about `scale`, with edges that the network takes."""
+def scaled(picture: Picture, side: float) -> Picture:
+    """Return the picture with an area of about `side` squared and edges that the network takes."""
+    scale = min(side / math.sqrt(picture.shape[0] * picture.shape[1]), _MAX_SCALE)
     size = [min(max(round(edge * scale / _STRIDE), 1) * _STRIDE, _MAX_EDGE) for edge in picture.shape[1::-1]]
     interpolation = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(picture, size, interpolation=interpolation), np.uint8)
@@ -67,11 +69,11 @@ def _mean_inside(probabilities: Map, box: Box) -> float:
     return float(cv2.mean(part, mask)[0])
 
 
-def _grown(box: Box) -> Corners:
+def _grown(box: Box, growth: float) -> Corners:
     """Return the corners of the line whose shrunken box is `box`."""
     centre, (width, height), angle = box
-    growth = GROWTH * width * height / (width + height)
-    return _clockwise(np.asarray(cv2.boxPoints((centre, (width + growth, height + growth), angle)), np.float32))
+    more = growth * width * height / (width + height)
+    return _clockwise(np.asarray(cv2.boxPoints((centre, (width + more, height + more), angle)), np.float32))
 
 
 def _clockwise(corners: Corners) -> Corners:

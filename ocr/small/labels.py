@@ -16,6 +16,7 @@ from memeloom.ocr.engines.rapidocr_lines import Corners, detect_lines
 from memeloom.ocr.models.networks import DETECTOR, Networks, Picture, packaged
 
 _SIDES = (340, 420, 512, 736)  # square roots of the areas searched
+SHRINKAGE = 1.6  # of lines in the map of the package's detector: `growth` undoes it
 # Mean probability of the characters from which a line counts as text, and below which as background.
 _SURE, _DOUBTFUL = 0.85, 0.35
 _COVERED = 0.3  # share of a line that another one of more letters has, if it is left out
@@ -39,10 +40,8 @@ class Labeller:
 
     def label(self, picture: Picture) -> Labelled:
         """Return the picture with the lines that are read."""
-        found = [
-            (self._letters(crop_line(picture, corners)), corners)
-            for corners in chain.from_iterable(detect_lines(self._detector, picture, side) for side in _SIDES)
-        ]
+        lines = chain.from_iterable(detect_lines(self._detector, picture, side, SHRINKAGE) for side in _SIDES)
+        found = [(self._letters(crop_line(picture, corners)), corners) for corners in lines]
         kept: dict[bool, list[Corners]] = {True: [], False: []}
         for (letters, confidence), corners in sorted(found, key=lambda each: -each[0][0] * each[0][1] ** 4):
             shared = sum(_shared(corners, each) for each in chain(*kept.values()))

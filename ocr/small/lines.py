@@ -165,9 +165,9 @@ class Drawer:
         chance, kind = self._chance, self._chance.random()
         if kind < 0.4 or not self._backgrounds:
             shade = chance.choice((WHITE, WHITE, WHITE, (250,) * 3, (245,) * 3, BLACK, BLACK, (10,) * 3))
-            return np.full((height, width, 3), shade if chance.random() < 0.85 else self._colour(), np.uint8)
+            return np.full((height, width, 3), shade if chance.random() < 0.85 else any_colour(chance), np.uint8)
         if kind < 0.45:
-            corners = np.array([[self._colour(), self._colour()], [self._colour(), self._colour()]], np.uint8)
+            corners = np.array([[any_colour(chance) for _ in range(2)] for _ in range(2)], np.uint8)
             return np.asarray(cv2.resize(corners, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
         picture, zoom = chance.choice(self._backgrounds), chance.uniform(0.5, 2.5)
         wide, tall = min(int(width / zoom) + 1, picture.shape[1]), min(int(height / zoom) + 1, picture.shape[0])
@@ -181,7 +181,7 @@ class Drawer:
         against = WHITE if light < 125 else BLACK
         if not busy and chance.random() >= 0.35:
             shade = chance.randint(0, 40) if light > 127 else chance.randint(225, 255)
-            ink = (shade, shade, shade) if chance.random() < 0.7 else self._colour()
+            ink = (shade, shade, shade) if chance.random() < 0.7 else any_colour(chance)
             plain = abs(0.114 * ink[0] + 0.587 * ink[1] + 0.299 * ink[2] - light) > 70
             return ink if plain else against, BLACK, 0
         if busy and chance.random() < 0.2:  # plain letters on a photo
@@ -190,11 +190,13 @@ class Drawer:
         kind = chance.random()
         if kind < 0.75:
             return WHITE, BLACK, stroke
-        ink = BLACK if kind < 0.85 else self._colour()
+        ink = BLACK if kind < 0.85 else any_colour(chance)
         return ink, BLACK if sum(ink) > 330 else WHITE, stroke
 
-    def _colour(self) -> Colour:
-        return self._chance.randint(0, 255), self._chance.randint(0, 255), self._chance.randint(0, 255)
+
+def any_colour(chance: Random) -> Colour:
+    """Return a random colour."""
+    return chance.randint(0, 255), chance.randint(0, 255), chance.randint(0, 255)
 
 
 def vary(line: Picture, text: str, chance: Random) -> Line | None:

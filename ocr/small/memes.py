@@ -16,7 +16,7 @@ from PIL import Image, ImageFont
 
 from memeloom.ocr.small.canvas import Canvas, Look, Row
 from memeloom.ocr.small.labels import Labelled
-from memeloom.ocr.small.lines import BLACK, USUAL, WHITE, Colour, load_font
+from memeloom.ocr.small.lines import BLACK, USUAL, WHITE, any_colour, load_font
 from memeloom.ocr.small.text import Texts
 
 # Square root of the area in pixels, and its range of width to height.
@@ -68,7 +68,7 @@ class Memes:
     def _papered(self) -> Canvas:
         chance = self._chance
         share, above = chance.uniform(0.15, 0.45), chance.random() < 0.75
-        colour = chance.choice((WHITE, WHITE, WHITE, BLACK, self._colour()))
+        colour = chance.choice((WHITE, WHITE, WHITE, BLACK, any_colour(self._chance)))
         canvas = self._photo().with_strip(round(share * self._height), colour, above=above)
         region = (0.02, 0.01, 0.98, share - 0.01) if above else (0.02, 1.01 - share, 0.98, 0.99)
         self._write(canvas, region, chance.uniform(0.03, 0.09), "plain", chance.choice(("left", "center")))
@@ -88,7 +88,7 @@ class Memes:
 
     def _page(self) -> Canvas:
         chance = self._chance
-        shade = chance.choice((WHITE, WHITE, (245, 245, 245), (21, 32, 43), BLACK, self._colour()))
+        shade = chance.choice((WHITE, WHITE, (245, 245, 245), (21, 32, 43), BLACK, any_colour(self._chance)))
         canvas = Canvas(Image.new("RGB", (self._width, self._height), shade))
         if chance.random() < 0.4:
             left, top = chance.uniform(0.05, 0.3), chance.uniform(0.35, 0.6)
@@ -104,7 +104,7 @@ class Memes:
 
     def _quotation(self) -> Canvas:
         chance = self._chance
-        corners = np.array([[self._colour() for _ in range(2)] for _ in range(2)], np.uint8)
+        corners = np.array([[any_colour(self._chance) for _ in range(2)] for _ in range(2)], np.uint8)
         if chance.random() < 0.5:
             corners[:] = corners[0, 0]
         ground = cv2.resize(corners, (self._width, self._height), interpolation=cv2.INTER_LINEAR)
@@ -168,15 +168,12 @@ class Memes:
     def _look(self, style: _Style, light: float, size: float) -> Look:
         chance = self._chance
         if style == "outlined":
-            ink = WHITE if chance.random() < 0.8 else self._colour()
+            ink = WHITE if chance.random() < 0.8 else any_colour(self._chance)
             return Look(ink, BLACK if sum(ink) > 300 else WHITE, max(1, round(size * chance.uniform(0.03, 0.1))))
-        against, ink = WHITE if light < 125 else BLACK, self._colour()
+        against, ink = WHITE if light < 125 else BLACK, any_colour(self._chance)
         red, green, blue = ink
         is_readable = abs(0.299 * red + 0.587 * green + 0.114 * blue - light) > _CONTRAST
         return Look(ink if is_readable and chance.random() < 0.3 else against, BLACK, 0)
-
-    def _colour(self) -> Colour:
-        return self._chance.randint(0, 255), self._chance.randint(0, 255), self._chance.randint(0, 255)
 
 
 def _wrapped(words: Sequence[str], font: ImageFont.FreeTypeFont, width: float) -> list[str]:

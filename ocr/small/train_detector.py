@@ -11,6 +11,7 @@ given ones, this one trains, with AdamW, a cosine schedule over the given time a
 has a caption a line.
 """
 
+import logging
 import math
 import tempfile
 import time
@@ -50,7 +51,8 @@ _CONSOLE = Console()
 
 
 def main() -> None:
-    """Train, and write the 8-bit network."""
+    """Train, and write the 8-bit network, without the libraries' warnings about it."""
+    logging.disable(logging.WARNING)
     chance = Random(_SEED)
     given = parse(__doc__ or "", 75.0, chance)
     labeller = Labeller(networks(LANGUAGE))
@@ -118,7 +120,7 @@ def write(network: Any, memes: Sequence[Picture], target: Path) -> None:
     """Write the network as ONNX with 8-bit integers. memes: to calibrate it."""
     with tempfile.TemporaryDirectory() as folder:
         onnx.save(to_onnx(network), plain := Path(folder, "plain.onnx"))
-        shrink(onnx.load(plain), target, (scaled(meme, SIDE / math.sqrt(meme[:, :, 0].size)) for meme in memes))
+        shrink(onnx.load(plain), target, (scaled(meme, SIDE) for meme in memes))
 
 
 def _views(

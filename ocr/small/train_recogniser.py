@@ -11,6 +11,7 @@ classification (Graves et al. 2006), with AdamW and a cosine schedule over the g
 line. Lines of `--memes`, as the large recogniser reads them, make up an eighth.
 """
 
+import logging
 import math
 import tempfile
 import time
@@ -53,7 +54,8 @@ Real: TypeAlias = tuple[Picture, str]
 
 
 def main() -> None:
-    """Train, and write the 8-bit network."""
+    """Train, and write the 8-bit network, without the libraries' warnings about it."""
+    logging.disable(logging.WARNING)
     chance = Random(_SEED)
     given = parse(__doc__ or "", 85.0, chance)
     memes = map(read_picture_file, track(given.memes, "reading memes"))

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from memeloom.ocr.engines.rapidocr_lines import Corners
 from memeloom.ocr.models.networks import Picture
 from memeloom.ocr.models.samples import compressed
-from memeloom.ocr.small.labels import Labelled
+from memeloom.ocr.small.labels import SHRINKAGE, Labelled
 
-# As in the package's detector. Reading is best if its boxes are grown back by a little less.
-_SHRINKAGE = 1.6
 _EDGE = 320  # pixels of a view: a multiple of 32
 # Square root of the picture's area in pixels of a view: least, most and most frequent.
 _SIZES = 300.0, 640.0, 380.0
@@ -66,12 +64,12 @@ def view(labelled: Labelled, chance: Random) -> View:
 
 
 def shrunken(corners: Corners) -> Corners:
-    """Return the part of a line that the detector marks."""
+    """Return the part of a line that the detector marks, as the package's does."""
     centre, (width, height), angle = cv2.minAreaRect(corners)
-    # grown = w + _SHRINKAGE * w * h / (w + h), for both edges: solved by fixed-point iteration.
+    # grown = w + SHRINKAGE * w * h / (w + h), for both edges: solved by fixed-point iteration.
     w, h = width, height
     for _ in range(12):
-        growth = _SHRINKAGE * w * h / max(w + h, 1e-6)
+        growth = SHRINKAGE * w * h / max(w + h, 1e-6)
         w, h = (w + max(width - growth, 0.2 * width)) / 2, (h + max(height - growth, 0.2 * height)) / 2
     return np.asarray(cv2.boxPoints((centre, (w, h), angle)), np.float32)
 

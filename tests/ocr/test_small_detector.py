@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 import pytest
 
-from memeloom.ocr.engines.rapidocr_lines import GROWTH, Corners
+from memeloom.ocr.engines.rapidocr_lines import Corners
 from memeloom.ocr.models.networks import DETECTOR, characters_of, network_input, networks, packaged
-from memeloom.ocr.small.labels import Labelled, Labeller
+from memeloom.ocr.small.labels import SHRINKAGE, Labelled, Labeller
 from memeloom.ocr.small.lines import find_fonts
 from memeloom.ocr.small.memes import Memes
 from memeloom.ocr.small.text import Texts
@@ -66,10 +66,10 @@ def test_lines_lie_in_the_picture_around_letters_and_apart() -> None:
             assert meme.picture[top:bottom, left:right].std() > 0, "no letters"
 
 
-def test_a_shrunken_line_grows_to_nearly_the_line_again() -> None:
+def test_a_shrunken_line_grows_to_the_line_again() -> None:
     _, (one, other), _ = cv2.minAreaRect(shrunken(rectangle(10, 20, 310, 60)))
-    growth = GROWTH * one * other / (one + other)
-    assert sorted((one + growth, other + growth)) == pytest.approx([40, 300], abs=3)
+    growth = SHRINKAGE * one * other / (one + other)
+    assert sorted((one + growth, other + growth)) == pytest.approx([40, 300], abs=0.5)
 
 
 def test_a_view_marks_lines_and_leaves_doubtful_and_tiny_ones_open() -> None:
