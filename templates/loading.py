@@ -37,13 +37,22 @@ class CatalogLoader:
         unknown = sorted(self._read_unknown(), key=lambda each: each[1].since)
         self._add_unknown(unknown)
 
-    def load_changes(self) -> None:
-        """Load what other runs, or a person, wrote meanwhile. Raises StoreError."""
-        index = self._recogniser.index
+    def load_changes(self) -> bool:
+        """Load what other runs, or a person, wrote meanwhile.
+
+        Returns whether that created templates. Another run may have created the same ones at that moment: load again.
+
+        Raises:
+            StoreError: the store refused or failed.
+        """
+        index, tally = self._recogniser.index, self._recogniser.tally
+        found = tally["found"]
         for template in self._documents.templates():
             if template != index.templates.get(template.id):
                 index.update(template)
                 self._load_sketches(self._documents.sketches(template.id))
+                # Another run compared it, but not with the unknown memes and templates of this one.
+                self.compared.pop(template.id, None)
         # Unknown memes of other runs were compared neither with ours nor with each other's.
         writes = PendingWrites()
         for meme_id, record in self._read_unknown():
@@ -55,6 +64,7 @@ class CatalogLoader:
             if len(writes) >= _BATCH:
                 writes.write(self._documents)
         writes.write(self._documents)
+        return tally["found"] > found
 
     def sketched(self, pictures: Iterable[Picture]) -> Iterator[tuple[Picture, SketchRecord]]:
         """Yield pictures with their sketches, made by the workers; failures are counted."""

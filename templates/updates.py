@@ -38,7 +38,8 @@ class TemplateUpdates:
 
     def catch_up(self) -> None:
         """Load what others wrote meanwhile and process new templates. Raises StoreError."""
-        self._loader.load_changes()
+        while self._loader.load_changes():
+            pass
         self._process()
 
     def _process(self) -> None:
@@ -64,12 +65,19 @@ class TemplateUpdates:
         return image is None or image.key not in self._unreadable
 
     def _sketch_pictures(self, fresh: Iterable[Template]) -> None:
-        wanted = [(template.id, template.picture) for template in fresh]
-        pictures = [Picture("", image, name) for name, image in wanted if image and image.key not in self._unreadable]
+        pictures = [
+            Picture("", image, template.id)
+            for template in fresh
+            if (image := template.picture) and image.key not in self._unreadable and not self._has_sketch(template)
+        ]
         self._unreadable.update(picture.image.key for picture in pictures)
         for picture, record in self._loader.sketched(pictures):
             self._unreadable.discard(picture.image.key)
             self._index.put(picture.template, "", record)
+
+    def _has_sketch(self, template: Template) -> bool:
+        own = self._index.sketches(template.id).get("")
+        return own is not None and own.is_of(template.picture)
 
     def _match_unknown(self, changed: Collection[str]) -> None:
         unknown = self._recogniser.unknown
