@@ -11,6 +11,7 @@ Detection: `rapidocr_lines.py`. The small recogniser: `rapidocr_small.py`. What 
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from memeloom.configs.extras import require
 from memeloom.ocr.engines.contract import ReadFailed, Word
 from memeloom.ocr.engines.rapidocr_lines import Corners, detect_lines
-from memeloom.ocr.engines.rapidocr_small import SmallRecogniser
+from memeloom.ocr.engines.rapidocr_small import WHOLE, SmallRecogniser, Span
 from memeloom.ocr.engines.rapidocr_text import Piece, decode
 from memeloom.ocr.models.networks import Networks, Picture, network_input, networks
 
@@ -31,6 +32,7 @@ _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 
 # Recognition: the line height of training, and the longest line in heights.
 _HEIGHT, _MAX_ASPECT = 48, 40
+_NARROWEST = 8  # pixels, of a part of a line: a column of the recogniser's output
 
 
 class RapidOcr:
@@ -69,8 +71,17 @@ class RapidOcr:
         return words
 
     def _read_line(self, line: Picture) -> list[Piece]:
-        pieces = self._small.read(line) if self._small else None
-        return read_line(self._recogniser, self._characters, line) if pieces is None else pieces
+        parts = self._small.read(line) if self._small else [WHOLE]
+        return [
+            piece for part in parts for piece in (self._read_span(line, part) if isinstance(part, Span) else [part])
+        ]
+
+    def _read_span(self, line: Picture, span: Span) -> list[Piece]:
+        width = line.shape[1]
+        start, end = round(span.start * width), round(span.end * width)
+        pieces = read_line(self._recogniser, self._characters, line[:, start : max(end, start + _NARROWEST)])
+        stretch = span.end - span.start
+        return [replace(p, start=span.start + stretch * p.start, end=span.start + stretch * p.end) for p in pieces]
 
 
 def open_engine(language: str, seconds: float) -> RapidOcr:
