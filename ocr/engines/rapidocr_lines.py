@@ -15,6 +15,8 @@ from memeloom.ocr.models.networks import Picture, network_input
 
 Corners: TypeAlias = NDArray[np.float32]
 Map: TypeAlias = NDArray[np.float32]
+# The outline of a patch, (points, 1, 2).
+Patch: TypeAlias = NDArray[np.int32]
 # Centre, size and angle, as OpenCV has them.
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float], float]
 
@@ -22,7 +24,7 @@ Box: TypeAlias = tuple[tuple[float, float], tuple[float, float], float]
 _STRIDE = 32
 _MAX_SCALE = 4.0  # enlarging more adds nothing
 _MAX_EDGE = 128 * _STRIDE  # bounds the memory that a panorama of the same area takes
-_PIXEL_THRESHOLD, _LINE_THRESHOLD, _GROWTH = 0.3, 0.5, 1.5
+_PIXEL_THRESHOLD, _LINE_THRESHOLD, _GROWTH = 0.3, 0.7, 1.5
 _MIN_EDGE = 3.0
 _MAX_LINES = 300
 
@@ -55,18 +57,20 @@ def _boxes(probabilities: Map) -> list[Box]:
     patches, _ = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
     # In noise there are hundreds of specks: they do not count towards the limit before the lines.
     largest = sorted(patches, key=cv2.contourArea, reverse=True)[:_MAX_LINES]
-    boxes: list[Box] = [cv2.minAreaRect(patch) for patch in largest]  # type: ignore[misc]
-    return [box for box in boxes if min(box[1]) >= _MIN_EDGE and _mean_inside(probabilities, box) >= _LINE_THRESHOLD]
+    boxes: list[tuple[Box, Patch]] = [(cv2.minAreaRect(patch), patch) for patch in largest]  # type: ignore[misc]
+    return [
+        box
+        for box, patch in boxes
+        if min(box[1]) >= _MIN_EDGE and _mean_inside(probabilities, patch) >= _LINE_THRESHOLD
+    ]
 
 
-def _mean_inside(probabilities: Map, box: Box) -> float:
-    corners = cv2.boxPoints(box)
-    left, top = np.maximum(np.floor(corners.min(axis=0)), 0).astype(int)
-    right, bottom = np.ceil(corners.max(axis=0)).astype(int) + 1
-    part = probabilities[top:bottom, left:right]
-    mask = np.zeros(part.shape, np.uint8)
-    cv2.fillPoly(mask, [np.round(corners - (left, top)).astype(np.int32)], 1)
-    return float(cv2.mean(part, mask)[0])
+def _mean_inside(probabilities: Map, patch: Patch) -> float:
+    """Return the mean over the patch itself: the box of a bent or slanted one is half empty."""
+    left, top, width, height = cv2.boundingRect(patch)
+    mask = np.zeros((height, width), np.uint8)
+    cv2.drawContours(mask, [patch], 0, 1, cv2.FILLED, offset=(-left, -top))
+    return float(cv2.mean(probabilities[top : top + height, left : left + width], mask)[0])
 
 
 def _grown(box: Box, growth: float) -> Corners:

@@ -79,6 +79,12 @@ def test_lines_above_hundreds_of_specks_are_found() -> None:
 
 def test_a_pale_line_is_found_and_a_paler_one_is_not() -> None:
     pale = picture()
-    pale[TOP, 40:280] = 140
-    pale[BOTTOM, 40:280] = 115
+    pale[TOP, 40:280] = 190
+    pale[BOTTOM, 40:280] = 165
     assert spans(pale) == [(3, 29, 7)]
+
+
+def test_a_bent_line_is_found_though_its_box_is_half_empty() -> None:
+    made = np.zeros((320, 320, 3), np.uint8)
+    cv2.ellipse(made, (160, 220), (120, 120), 0, 210, 330, (255, 255, 255), 12)
+    assert len(detect_lines(Detector(), made, 320)) == 1
