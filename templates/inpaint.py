@@ -18,17 +18,19 @@ def inpaint(picture: Pixels, mask: Pixels, *, textures: bool = True) -> Pixels:
 
     textures: continue those around a hole. False fills all smoothly: visible, but the mean error is smaller.
     """
-    filled = picture.copy()
-    count, _, stats, _ = cv2.connectedComponentsWithStats(_joined(mask), connectivity=8)
-    for x, y, width, height, _ in stats[1:count]:
+    filled, left = picture.copy(), mask.copy()
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(_joined(mask), connectivity=8)
+    for number, (x, y, width, height, _) in enumerate(stats[1:count], 1):
         near, wide = (
             (slice(max(0, y - far), y + height + far), slice(max(0, x - far), x + width + far))
             for far in (_AROUND, _PATCHES_AROUND)
         )
-        if textures and _is_textured(filled[near], mask[near]):
-            filled[wide] = fill_from_patches(filled[wide], mask[wide])
-        else:
-            filled[near] = _fill(filled[near], mask[near])
+        textured = textures and _is_textured(filled[near], left[near])
+        area, fill = (wide, fill_from_patches) if textured else (near, _fill)
+        # Others in reach are filled with what is around them.
+        own = (labels[area] == number) & (left[area] > 0)
+        filled[area][own] = fill(filled[area], left[area])[own]
+        left[area][own] = 0
     return filled
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
 from memeloom.catalog.records import OcrBox
@@ -27,6 +28,8 @@ _GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters
 _GLOWING, _STILL_GLOWING = 0.85, 0.65  # share of the pixels beside letters that are all lighter, or all darker
 _LIGHTER = 8.0  # of 255
+_BLUR, _LEAST_BLUR = 0.2, 2  # letter heights: most pixels around the mask that letters still change; and least pixels
+_STEEP = 2.5  # of 255: change of the mean colour per pixel of distance from letters, where they change it
 _WHOLE = 0.15  # letter heights by which a box is grown when it is the mask
 _MAX_FACTOR = 4.0  # by which small letters are enlarged
 
@@ -36,11 +39,13 @@ class Words:
     """The words of a picture.
 
     mask: (height, width), 255 on letters and the blur around them, else 0.
+    wide: the mask with soft shadows and compression artefacts beside letters.
     inks: ink of each box, in order; None where letters could not be separated.
     panels: of the boxes on plain panels.
     """
 
     mask: Pixels
+    wide: Pixels
     inks: tuple[Ink | None, ...]
     panels: tuple[Panel, ...] = ()
 
@@ -48,9 +53,10 @@ class Words:
 def find_words(picture: Pixels, boxes: Sequence[OcrBox]) -> Words:
     """Find the pixels of the texts of `boxes` in a (height, width, 3) picture. Boxes without text are skipped."""
     mask = np.zeros(picture.shape[:2], np.uint8)
+    blurred = mask.copy()
     panels: list[Panel] = []
-    inks = tuple(_find(picture, box, mask, panels) for box in boxes)
-    return Words(mask, inks, tuple(panels))
+    inks = tuple(_find(picture, box, mask, blurred, panels) for box in boxes)
+    return Words(mask, mask | blurred, inks, tuple(panels))
 
 
 def letter_height(text: str, width: float, height: float) -> float:
@@ -61,7 +67,7 @@ def letter_height(text: str, width: float, height: float) -> float:
     return heights[int(np.abs(np.log(widths / max(width, 1e-9))).argmin())]
 
 
-def _find(picture: Pixels, box: OcrBox, mask: Pixels, panels: list[Panel]) -> Ink | None:
+def _find(picture: Pixels, box: OcrBox, mask: Pixels, blurred: Pixels, panels: list[Panel]) -> Ink | None:
     tall, wide = mask.shape
     left, top = max(0.0, box.x * wide), max(0.0, box.y * tall)
     right, bottom = min(float(wide), (box.x + box.width) * wide), min(float(tall), (box.y + box.height) * tall)
@@ -88,19 +94,17 @@ def _find(picture: Pixels, box: OcrBox, mask: Pixels, panels: list[Panel]) -> In
         more = _WHOLE * height + 1
         mask[max(0, int(top - more)) : int(bottom + more) + 1, max(0, int(left - more)) : int(right + more) + 1] = 255
         return None
-    mask |= _with_glow(picture, written, ink.height)
+    grown = _with_glow(picture, written, ink.height)
+    mask |= grown
+    blurred |= _with_blur(picture, grown, ink.height)
     return ink
 
 
 def _with_glow(picture: Pixels, written: Pixels, height: float) -> Pixels:
     """Return the mask of letters grown by their glow or shadow: nearly all pixels beside them differ alike."""
     reach = int(_GLOW * height)
-    x, y, wide, tall = cv2.boundingRect(written)
-    area = slice(max(0, y - 2 * reach), y + tall + 2 * reach), slice(max(0, x - 2 * reach), x + wide + 2 * reach)
-    away = cv2.distanceTransform(255 - written[area], cv2.DIST_L2, 5)
-    far, size = np.asarray(away > reach, np.float32), (4 * reach + 1, 4 * reach + 1)
-    light = cv2.cvtColor(picture[area], cv2.COLOR_BGR2GRAY).astype(np.float32)
-    difference = light - cv2.blur(light * far, size) / np.maximum(cv2.blur(far, size), 1e-6)
+    area, away, colours = _beside(picture, written, reach)
+    difference = cv2.cvtColor(colours, cv2.COLOR_BGR2GRAY)
     glow, sign = 0, 0
     for distance in range(1, reach + 1):
         ring = difference[(away > distance - 1) & (away <= distance)]
@@ -113,6 +117,31 @@ def _with_glow(picture: Pixels, written: Pixels, height: float) -> Pixels:
     lit = cv2.morphologyEx((away <= glow).astype(np.uint8), cv2.MORPH_CLOSE, disc(2 * glow + 1))
     grown[area][(lit > 0) & (sign * difference > 0)] = 255
     return grown
+
+
+def _with_blur(picture: Pixels, written: Pixels, height: float) -> Pixels:
+    """Return the mask grown to where the mean colour no longer changes with the distance from letters."""
+    _, away, difference = _beside(picture, written, int(_GLOW * height))
+    rings = [(away > distance) & (away <= distance + 1) for distance in range(int(_BLUR * height) + 2)]
+    means = np.array([difference[ring].mean(axis=0) for ring in rings if ring.any()]).reshape(-1, 3)
+    steep = np.abs(np.diff(means, axis=0)).max(axis=1) > _STEEP
+    steep = steep | np.append(steep[1:], False)  # compression may hide a step
+    blur = max(_LEAST_BLUR, 1 + int(np.append(steep, False).argmin()))
+    grown = cv2.dilate(written, disc(2 * blur + 1))
+    return np.asarray(cv2.morphologyEx(grown, cv2.MORPH_CLOSE, disc(_GAP + 2 * blur)), np.uint8)
+
+
+def _beside(
+    picture: Pixels, written: Pixels, reach: int
+) -> tuple[tuple[slice, slice], NDArray[np.float32], NDArray[np.float32]]:
+    """Return the area around letters, distances from them, and differences from the picture that is `reach` away."""
+    x, y, wide, tall = cv2.boundingRect(written)
+    area = slice(max(0, y - 2 * reach), y + tall + 2 * reach), slice(max(0, x - 2 * reach), x + wide + 2 * reach)
+    away = cv2.distanceTransform(255 - written[area], cv2.DIST_L2, 5)
+    far, size = np.asarray(away > reach, np.float32), (4 * reach + 1, 4 * reach + 1)
+    colours = picture[area].astype(np.float32)
+    around = cv2.blur(colours * far[:, :, None], size) / np.maximum(cv2.blur(far, size), 1e-6)[:, :, None]
+    return area, np.asarray(away, np.float32), np.asarray(colours - around, np.float32)
 
 
 def _look(

@@ -16,6 +16,7 @@ _LEAST = 0.3  # share of the area that the panel has
 _WHOLE = 0.75  # share of the panel's colour in one piece: letters of that colour are many
 _SPAN = 0.9  # of the text's width and height that the panel has
 _THICK = 0.3  # letter heights: half the thickness of what is no letter
+_BLURRED = 0.5  # letter heights: the same, for what is all inside the panel
 _TALL = 1.2  # letter heights: what is lower may be thicker
 _COVERED = 0.85  # of the text's box: the text is not beside the panel
 _CONTACT = 0.5  # of its width: what touches more where the panel ends is a part of what is beyond
@@ -75,8 +76,9 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
     beyond = cv2.dilate(others & (1 - inner), np.ones((3, 3), np.uint8)) > 0
     contact = np.bincount(labels[beyond], minlength=count)
     in_box = (within > _INSIDE * np.bincount(labels.ravel(), minlength=count)) | ((within > 0) & (at_rim == 0))
-    # Bold letters are blobs where compression blurs them.
-    low = (stats[:, cv2.CC_STAT_HEIGHT] <= _TALL * height) & (at_rim == 0) & (contact == 0)
+    # Bold letters and lines are blobs where compression blurs them.
+    low = (stats[:, cv2.CC_STAT_HEIGHT] <= _TALL * height) | (thick <= _BLURRED * height)
+    low &= (at_rim == 0) & (contact == 0)
     is_letter = ((thick <= max(_THICK * height, 1.5)) | low) & in_box
     is_letter &= contact < np.maximum(height, _CONTACT * stats[:, cv2.CC_STAT_WIDTH])
     is_letter[0] = False  # the panel and what is around it

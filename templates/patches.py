@@ -50,12 +50,11 @@ def fill_from_patches(picture: Pixels, mask: Pixels) -> Pixels:
         level = _Level(smooth, reduced, seen, 2**number)
         if len(level.sources) < _MIN_SOURCES:
             continue
+        turns = _LAST_TURNS if number == 0 else _FIRST_TURNS if filled is None else _TURNS
         if filled is None:
-            filled, turns = _peel(level), _FIRST_TURNS
+            filled = _peel(level)
         else:
             filled = np.where(seen[:, :, None], level.image, cv2.resize(filled, size, interpolation=cv2.INTER_CUBIC))
-            turns = _TURNS
-        turns = turns if number else _LAST_TURNS
         for turn in range(turns):
             matches = _match(level, filled, matches, turn)
             filled = _vote(level, filled, matches, best=number == 0 and turn == turns - 1)
@@ -191,9 +190,7 @@ def _peel(level: _Level) -> Floats:
 
 def _match(level: _Level, filled: Floats, before: _Matches | None, turn: int) -> _Matches:
     targets, sources = level.targets, level.sources
-    found = None
-    if before:
-        found = before.sources if before.level is level else _grown(level, before)
+    found = None if before is None else before.sources if before.level is level else _grown(level, before)
     if found is not None and len(targets) + len(sources) > _MAX_PATCHES:
         return _Matches(level, found, np.zeros(len(targets), np.float32))
     wanted = level.describe(filled, targets)
@@ -216,8 +213,7 @@ def _search(sources: Floats, targets: Floats) -> tuple[Places, Floats]:
 
 def _grown(level: _Level, before: _Matches) -> Places:
     """Return the matches of the level of half the size, at this one's targets."""
-    width = before.level.width
-    height = before.level.known.shape[0]
+    height, width = before.level.known.shape
     matched = np.zeros(before.level.known.size, np.int64)
     matched[before.level.targets] = before.sources
     is_target = np.zeros((height, width), np.bool_)

@@ -137,8 +137,8 @@ def place_member(
     words = find_words(member.picture, member.boxes)
     if not best[1]:
         return PlacedMember(member, False, member.picture, words, best[2])
-    picture, mask = (np.ascontiguousarray(each[:, ::-1]) for each in (member.picture, words.mask))
-    return PlacedMember(member, True, picture, Words(mask, words.inks), best[2])
+    picture, mask, wide = (np.ascontiguousarray(each[:, ::-1]) for each in (member.picture, words.mask, words.wide))
+    return PlacedMember(member, True, picture, Words(mask, wide, words.inks), best[2])
 
 
 def _starts(picture: Sketch, template: Sketch) -> Iterator[tuple[bool, Affine]]:

@@ -47,7 +47,7 @@ def remove_words(picture: Pixels, boxes: Sequence[OcrBox], blank: Reference | No
     if blank and placed:
         return _by_template(picture, boxes, blank, placed)
     words = find_words(picture, boxes)
-    return _filled(picture, words.mask, words.panels)
+    return _filled(picture, words.wide, words.panels)
 
 
 def _filled(picture: Pixels, mask: Pixels, panels: Sequence[Panel]) -> Wordless | None:
@@ -62,7 +62,7 @@ def _filled(picture: Pixels, mask: Pixels, panels: Sequence[Panel]) -> Wordless 
 def _by_template(picture: Pixels, boxes: Sequence[OcrBox], blank: Reference, placed: PlacedMember) -> Wordless | None:
     height, width = picture.shape[:2]
     under, there = warp_onto(blank.picture, _inverse(placed.affine), (width, height))
-    words = placed.words.mask
+    words = placed.words.wide
     panels = () if placed.mirrored else placed.words.panels
     if placed.mirrored:
         under, there, words = (np.ascontiguousarray(each[:, ::-1]) for each in (under, there, words))

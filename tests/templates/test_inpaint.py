@@ -5,6 +5,7 @@ import pytest
 
 from memeloom.templates.inpaint import inpaint
 from memeloom.templates.mask import find_words
+from memeloom.templates.patches import fill_from_patches
 from tests.templates.scenes import as_jpeg, psnr, scene, write
 
 TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0.5, 0.92)]
@@ -53,3 +54,12 @@ def test_textures_are_continued_and_smooth_surroundings_diffused() -> None:
     assert inpaint(rough, mask, textures=False)[mask > 0].std() < 12
     smooth = np.repeat(np.linspace(60, 180, 240)[None, :, None], 160, axis=0).repeat(3, axis=2).astype(np.uint8)
     assert np.array_equal(inpaint(smooth, mask), inpaint(smooth, mask, textures=False))
+
+
+def test_a_text_is_filled_from_its_own_surroundings_and_not_from_those_of_another() -> None:
+    grain = np.random.default_rng(5).normal(128, 25, (220, 400, 1))
+    picture = np.clip(grain, 0, 255).astype(np.uint8).repeat(3, axis=2)
+    mask = np.zeros((220, 400), np.uint8)
+    mask[20:60, 20:380] = mask[125:140, 150:250] = 255
+    first = fill_from_patches(picture[:152], mask[:152])  # 12 and 80 pixels more than the text
+    assert np.array_equal(inpaint(picture, mask)[20:60], first[20:60])

@@ -108,3 +108,13 @@ def test_a_dark_shape_beside_outlined_letters_is_no_letter() -> None:
     ink, precise = covered(alone, find_words(as_jpeg(worded.picture), worded.boxes).mask)
     assert ink > 0.98
     assert precise > 0.9
+
+
+def test_a_soft_shadow_on_a_motley_picture_is_in_the_wide_mask() -> None:
+    worded = write(scene(3), [("LIGHT AND DARK", 0.5, 0.5)], size=0.15)
+    shade = 1 - 0.7 * cv2.GaussianBlur(worded.ink, (0, 0), 3).astype(np.float32)[:, :, None] / 255
+    shaded = np.where(worded.ink[:, :, None] > 0, worded.picture, worded.clean * shade).astype(np.uint8)
+    wide = find_words(as_jpeg(shaded), worded.boxes).wide
+    dark = cv2.absdiff(worded.clean, shaded).max(axis=2) > 24
+    assert (wide[dark] > 0).mean() > 0.99
+    assert (wide > 0).mean() < 1.5 * dark.mean()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from memeloom.catalog.images import Pixels
+from memeloom.templates.panels import find_panel
 from memeloom.templates.wordless import remove_words
 from tests.templates.scenes import BLACK, WHITE, CaptionedScene, as_jpeg, scene, write
 
@@ -56,3 +57,11 @@ def test_a_speech_bubble_keeps_its_rim_and_loses_letters_that_touch_it() -> None
     done = without_words(worded)
     difference = cv2.absdiff(done, worded.clean).max(axis=2)
     assert (difference > 60).mean() < 0.001
+
+
+def test_bold_lines_that_are_blurred_to_one_piece_are_letters_also_beyond_their_box() -> None:
+    picture = np.full((200, 400, 3), 255, np.uint8)
+    picture[60:92, 80:300] = picture[96:128, 80:300] = picture[60:128, 180:186] = 60  # two lines, joined
+    panel = find_panel(picture, (95, 58, 302, 130), 40)
+    assert panel is not None
+    assert panel.letters[picture[panel.area].max(axis=2) < 100].all()
