@@ -2,7 +2,7 @@
 
 The package's own pipeline wastes time on padding, a direction classifier, too many pixels and floating point. Here
 detection runs on a small copy (again on a larger one if little was found), then each line is recognised at its own
-width, easy ones by a small recogniser.
+width, its easy words by a small recogniser.
 
 Detection: `rapidocr_lines.py`. The small recogniser: `rapidocr_small.py`. What a recogniser's output says:
 `rapidocr_text.py`.
@@ -21,7 +21,7 @@ import numpy as np
 from memeloom.configs.extras import require
 from memeloom.ocr.engines.contract import ReadFailed, Word
 from memeloom.ocr.engines.rapidocr_lines import Corners, detect_lines
-from memeloom.ocr.engines.rapidocr_small import WHOLE, SmallRecogniser, Span
+from memeloom.ocr.engines.rapidocr_small import SmallRecogniser, Span
 from memeloom.ocr.engines.rapidocr_text import Piece, decode
 from memeloom.ocr.models.networks import Networks, Picture, network_input, networks
 
@@ -32,7 +32,6 @@ _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 
 # Recognition: the line height of training, and the longest line in heights.
 _HEIGHT, _MAX_ASPECT = 48, 40
-_NARROWEST = 8  # pixels, of a part of a line: a column of the recogniser's output
 
 
 class RapidOcr:
@@ -71,17 +70,18 @@ class RapidOcr:
         return words
 
     def _read_line(self, line: Picture) -> list[Piece]:
-        parts = self._small.read(line) if self._small else [WHOLE]
-        return [
-            piece for part in parts for piece in (self._read_span(line, part) if isinstance(part, Span) else [part])
-        ]
+        if self._small is None:
+            return read_line(self._recogniser, self._characters, line)
+        pieces: list[Piece] = []
+        for part in self._small.read(line):
+            pieces += self._read_span(line, part) if isinstance(part, Span) else [part]
+        return pieces
 
     def _read_span(self, line: Picture, span: Span) -> list[Piece]:
-        width = line.shape[1]
-        start, end = round(span.start * width), round(span.end * width)
-        pieces = read_line(self._recogniser, self._characters, line[:, start : max(end, start + _NARROWEST)])
-        stretch = span.end - span.start
-        return [replace(p, start=span.start + stretch * p.start, end=span.start + stretch * p.end) for p in pieces]
+        start, end = (round(place * line.shape[1]) for place in span)
+        pieces = read_line(self._recogniser, self._characters, line[:, start:end])
+        share = span.end - span.start
+        return [replace(p, start=span.start + share * p.start, end=span.start + share * p.end) for p in pieces]
 
 
 def open_engine(language: str, seconds: float) -> RapidOcr:

@@ -39,7 +39,7 @@ class Span(NamedTuple):
     end: float
 
 
-WHOLE = Span(0.0, 1.0)
+_WHOLE = Span(0.0, 1.0)
 
 
 class SmallRecogniser:
@@ -54,14 +54,14 @@ class SmallRecogniser:
         """Return the words of an upright BGR line of any height, and the spans left to the large recogniser."""
         height, width = line.shape[:2]
         if width > _MAX_ASPECT * height:
-            return [WHOLE]
+            return [_WHOLE]
         size = max(round(width * HEIGHT / height / STRIDE), 2) * STRIDE, HEIGHT
         small = np.asarray(cv2.resize(line, size, interpolation=cv2.INTER_AREA), np.uint8)
         (found,) = self._network.run(None, {self._network.get_inputs()[0].name: network_input(small)})
         pieces = decode(found[0], self._characters, with_others=False)
         sure = np.array([self._is_sure(piece) for piece in pieces])
         if sure.all():
-            return [_accepted(piece) for piece in pieces] or [WHOLE]
+            return [_accepted(piece) for piece in pieces] or [_WHOLE]
         spaces = found[0][:, self._characters.rindex(" ") + 1]
         return _without_doubtful(pieces, sure, spaces, width / height)
 

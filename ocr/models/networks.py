@@ -50,7 +50,7 @@ _BUILD_SECONDS, _WAIT_SECONDS = 300.0, 330.0
 class Networks:
     """Paths of the networks. characters: the meaning of the recognisers' outputs from the second on.
 
-    small: recogniser of easy lines, if the language has one.
+    small: recogniser of easy words, if the language has one.
     """
 
     detector: Path
