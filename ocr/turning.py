@@ -53,7 +53,7 @@ def read_upright(
 ) -> tuple[list[Word], Turn | None]:
     """Read a BGR picture in the position in which it makes sense.
 
-    seconds: deadline of the picture, which is not read again if that could exceed it. model: known words, if there are.
+    seconds: deadline of the picture, which is not read again once that could exceed it. model: known words, if any.
 
     Returns:
         The words in the turned picture, and how it was turned: degrees clockwise, or mirrored; None is not at all.
@@ -67,10 +67,11 @@ def read_upright(
     if len(_text(words)) < _LETTERS or not (lying or _is_unsure(words, model)):
         return words, None
     others: tuple[Turn, ...] = ("90", "270") if lying else ("180", "mirrored", "90", "270")
-    if (time.monotonic() - start) * (1 + len(others)) > seconds:
-        return words, None
+    once = time.monotonic() - start
     best, turned = words, None
     for turn in others:
+        if time.monotonic() - start + once > seconds:
+            break
         found = engine.read(_TURNS[turn](picture))
         if _reads_better(found, best, model, lying):
             best, turned = found, turn

@@ -26,8 +26,6 @@ _SURE, _SURE_SIGN = 0.35, 0.6
 _SURE_SPACE = 0.95
 # Spans narrower than this, in heights, take in the words beside them: of "a 1" alone a recogniser makes "al".
 _NARROW = 4
-# The confidence of an accepted word: the large recogniser gives this to words that it reads as well.
-_CONFIDENCE = 0.99
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -108,4 +106,4 @@ def _space_between(left: Piece, right: Piece, spaces: Probabilities) -> tuple[fl
 
 
 def _accepted(piece: Piece) -> Piece:
-    return replace(piece, confidence=max(piece.confidence, _CONFIDENCE), gaps=())
+    return replace(piece, gaps=())  # a word model need not split it

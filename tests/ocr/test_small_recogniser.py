@@ -83,10 +83,10 @@ def test_spans_end_in_the_middle_of_spaces() -> None:
     assert spans == [Span(4.5 / 30, 20.5 / 30)]
 
 
-def test_a_word_that_is_read_counts_as_surely_read() -> None:
+def test_a_word_that_is_read_keeps_its_confidence_and_has_no_other_reading() -> None:
     parts = SmallRecogniser(Network("when you", 0.5), CHARACTERS).read(LINE)
     pieces = [part for part in parts if not isinstance(part, Span)]
-    assert [(piece.confidence, piece.gaps, piece.others) for piece in pieces] == [(0.99, (), ())] * 2
+    assert [(piece.confidence, piece.gaps, piece.others) for piece in pieces] == [(0.5, (), ())] * 2
 
 
 def test_lines_are_scaled_to_its_height_and_very_long_ones_are_left() -> None:

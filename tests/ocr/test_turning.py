@@ -1,5 +1,7 @@
 """Pictures that lie on their side, stand on their head or are mirrored are read; what makes no sense is dropped."""
 
+from types import SimpleNamespace
+
 import cv2
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from numpy.typing import NDArray
 
 from memeloom.catalog.records import OcrBox, Turn
 from memeloom.configs.schema import Ocr
+from memeloom.ocr import turning
 from memeloom.ocr.engines.contract import Engine, Word
 from memeloom.ocr.engines.registry import open_engine
 from memeloom.ocr.read import read_picture
@@ -76,6 +79,24 @@ def test_an_upright_meme_is_read_once(settings: Ocr, model: WordModel, engine: E
     counting = Counting()
     assert read_picture(bgr(draw_meme(TOP, BOTTOM)), counting, settings, words=model).ocr.turned is None
     assert counting.times == 1
+
+
+@pytest.mark.parametrize(("seconds", "reads"), [(10, 1), (25, 2), (35, 3), (100, 5)])
+def test_a_doubtful_picture_is_read_again_while_there_is_time(
+    settings: Ocr, model: WordModel, monkeypatch: pytest.MonkeyPatch, seconds: float, reads: int
+) -> None:
+    class Slow:
+        name, now = "slow", 0.0
+
+        def read(self, _: Picture) -> list[Word]:
+            self.now += 10
+            return [Word("NEEЯG", 0.1, 0.1, 0.3, 0.1, 50, 0)]
+
+    engine = Slow()
+    monkeypatch.setattr(turning, "time", SimpleNamespace(monotonic=lambda: engine.now))
+    limited = settings.model_copy(update={"image_seconds": seconds})
+    read_picture(np.zeros((200, 300, 3), np.uint8), engine, limited, words=model)
+    assert engine.now == 10 * reads
 
 
 def test_doubtful_words_that_nobody_knows_are_nonsense(settings: Ocr, model: WordModel) -> None:
