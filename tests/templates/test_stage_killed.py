@@ -50,7 +50,7 @@ def test_kills_between_writes_lose_and_repeat_nothing(config: Config, catalog: M
     assert catalog.documents.counts().stages["templates"] == StageCounts(done=13)
 
 
-@pytest.mark.usefixtures("in_process")
+@pytest.mark.usefixtures("in_process", "unrecovered")
 def test_two_concurrent_runs_agree(config: Config, catalog: MemeCatalog) -> None:
     for number in range(4):
         for template in (1, 2, 3):
