@@ -24,7 +24,7 @@ _MAX_ASPECT = 24  # the longest line in heights
 _SURE, _SURE_SIGN = 0.35, 0.6
 # Least probability of the spaces around a word in a line with doubtful ones: else it may be half of one of those.
 _SURE_SPACE = 0.95
-# Spans narrower than this, in heights, take in the words beside them: of "a 1" alone a recogniser makes "al".
+# Spans narrower than this, in heights, take in the words beside them: of "1 4" alone the large recogniser made "41".
 _NARROW = 4
 
 Flags: TypeAlias = NDArray[np.bool_]
