@@ -31,25 +31,11 @@ def ray_cluster(processors: int, nodes: Sequence[Mapping[str, str]] = ({},)) -> 
         processors: of each node.
         nodes: the environment of the workers on each, besides that of this process as it is now.
     """
-    # Ray's sockets need a short path.
-    folder = Path(tempfile.mkdtemp(prefix="ml-ray-", dir="/tmp"))
-    command = [
-        "setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "tests.services.ray_nodes", str(folder),
-        str(processors), json.dumps(nodes, default=dict),
-    ]  # fmt: skip
-    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    said, log = folder / "address", folder / "start.log"
-    # Ray writes down its address under RAY_TMPDIR, in a folder that it expects to be there.
-    (folder / "ray").mkdir()
-    with said.open("wb") as out, log.open("wb") as err:
-        environment = {**os.environ, "PYTHONPATH": path, "RAY_TMPDIR": str(folder), "RAY_USAGE_STATS_ENABLED": "0"}
-        server = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True, env=environment)
-        try:
-            yield _first_line(said, log, server)
-        finally:
-            server.terminate()
-            server.wait(30)
-            shutil.rmtree(folder, ignore_errors=True)
+    server, folder, address = _started(processors, nodes)
+    try:
+        yield address
+    finally:
+        _end(server, folder)
 
 
 def in_own_process(work: Callable[..., Result], *arguments: object) -> Result:
@@ -68,10 +54,48 @@ def in_own_process(work: Callable[..., Result], *arguments: object) -> Result:
     raise AssertionError
 
 
-def _first_line(said: Path, log: Path, server: subprocess.Popen[bytes]) -> str:
+def _started(processors: int, nodes: Sequence[Mapping[str, str]]) -> tuple[subprocess.Popen[bytes], Path, str]:
+    """The process of a running cluster, its folder, and its address.
+
+    A cluster that did not come up on a busy machine is started anew.
+    """
+    for life in range(_LIVES):
+        # Ray's sockets need a short path.
+        folder = Path(tempfile.mkdtemp(prefix="ml-ray-", dir="/tmp"))
+        server = _start(folder, processors, nodes)
+        try:
+            return server, folder, _first_line(folder, server)
+        except BaseException as error:
+            _end(server, folder)
+            if life == _LIVES - 1 or not isinstance(error, AssertionError):
+                raise
+    raise AssertionError
+
+
+def _start(folder: Path, processors: int, nodes: Sequence[Mapping[str, str]]) -> subprocess.Popen[bytes]:
+    command = [
+        "setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "tests.services.ray_nodes", str(folder),
+        str(processors), json.dumps(nodes, default=dict),
+    ]  # fmt: skip
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "RAY_TMPDIR": str(folder), "RAY_USAGE_STATS_ENABLED": "0"}
+    # Ray writes down its address under RAY_TMPDIR, in a folder that it expects to be there.
+    (folder / "ray").mkdir()
+    with (folder / "address").open("wb") as out, (folder / "start.log").open("wb") as err:
+        return subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True, env=environment)
+
+
+def _first_line(folder: Path, server: subprocess.Popen[bytes]) -> str:
+    said, log = folder / "address", folder / "start.log"
     deadline = time.monotonic() + 90
     while not (line := said.read_text()).endswith("\n"):
         assert server.poll() is None, log.read_text(errors="replace")
         assert time.monotonic() < deadline, log.read_text(errors="replace")
         time.sleep(0.1)
     return line.strip()
+
+
+def _end(server: subprocess.Popen[bytes], folder: Path) -> None:
+    server.terminate()
+    server.wait(60)
+    shutil.rmtree(folder, ignore_errors=True)

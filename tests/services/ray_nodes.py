@@ -15,8 +15,10 @@ def main(folder: str, processors: str, environments: str) -> None:
     """Start the nodes, print the address of the cluster, and wait."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     # The ports of workers are whichever the system gives: from Ray's own range another test may have one.
+    # A node ends itself if its agents need more than 15 s to start, so nothing that we do not need starts beside them.
     usual: dict[str, Any] = {
         "num_cpus": int(processors), "object_store_memory": 100_000_000, "min_worker_port": 0, "max_worker_port": 0,
+        "include_log_monitor": False, "no_monitor": True,
     }  # fmt: skip
     head, *others = json.loads(environments)
     cluster = Cluster(
