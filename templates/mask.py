@@ -28,8 +28,13 @@ _GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters
 _GLOWING, _STILL_GLOWING = 0.85, 0.65  # share of the pixels beside letters that are all lighter, or all darker
 _LIGHTER = 8.0  # of 255
-_BLUR, _LEAST_BLUR = 0.2, 2  # letter heights: most pixels around the mask that letters still change; and least pixels
-_STEEP = 2.5  # of 255: change of the mean colour per pixel of distance from letters, where they change it
+_REACH, _LEAST_REACH = 0.3, 6  # letter heights, and at least pixels, beside the mask that letters may still change
+_STEEP = 1.5  # of 255: mean change of colour per pixel away from letters, where they change it
+_HARD = 16.0  # of 255: changes are counted up to this
+_OUTWARD = 0.7  # length of the distance's gradient; between two letters it is shorter
+_FLAT = 1  # pixels without change within an outline or a shadow
+_MIN_RING = 20  # pixels at one distance
+_LEAST_BLUR = 2  # pixels
 _WHOLE = 0.15  # letter heights by which a box is grown when it is the mask
 _MAX_FACTOR = 4.0  # by which small letters are enlarged
 
@@ -120,15 +125,28 @@ def _with_glow(picture: Pixels, written: Pixels, height: float) -> Pixels:
 
 
 def _with_blur(picture: Pixels, written: Pixels, height: float) -> Pixels:
-    """Return the mask grown to where the mean colour no longer changes with the distance from letters."""
-    _, away, difference = _beside(picture, written, int(_GLOW * height))
-    rings = [(away > distance) & (away <= distance + 1) for distance in range(int(_BLUR * height) + 2)]
-    means = np.array([difference[ring].mean(axis=0) for ring in rings if ring.any()]).reshape(-1, 3)
-    steep = np.abs(np.diff(means, axis=0)).max(axis=1) > _STEEP
-    steep = steep | np.append(steep[1:], False)  # compression may hide a step
-    blur = max(_LEAST_BLUR, 1 + int(np.append(steep, False).argmin()))
+    """Return the mask grown to where colours no longer change with the distance from letters."""
+    reach = max(_LEAST_REACH, int(_REACH * height))
+    x, y, wide, tall = cv2.boundingRect(written)
+    more = reach + 2
+    area = slice(max(0, y - more), y + tall + more), slice(max(0, x - more), x + wide + more)
+    away = cv2.distanceTransform(255 - written[area], cv2.DIST_L2, 5)
+    colours = picture[area].astype(np.float32)
+    outward = [cv2.Sobel(away, cv2.CV_32F, *axis, scale=1 / 8) for axis in ((1, 0), (0, 1))]
+    steps = [cv2.Sobel(colours, cv2.CV_32F, *axis, scale=1 / 8) for axis in ((1, 0), (0, 1))]
+    # What is not of letters changes in all directions; its hard edges must not outweigh the rest.
+    change = sum(step * axis[:, :, None] for step, axis in zip(steps, outward, strict=True)).clip(-_HARD, _HARD)
+    beside = np.hypot(*outward) > _OUTWARD
+    blur = 0
+    for distance in range(reach):
+        ring = change[beside & (away > distance) & (away <= distance + 1)]
+        if len(ring) < _MIN_RING or distance > blur + _FLAT:
+            break
+        if np.abs(ring.mean(axis=0)).max() > _STEEP:
+            blur = distance + 1
+    blur = max(_LEAST_BLUR, blur + 1)
     grown = cv2.dilate(written, disc(2 * blur + 1))
-    return np.asarray(cv2.morphologyEx(grown, cv2.MORPH_CLOSE, disc(_GAP + 2 * blur)), np.uint8)
+    return np.asarray(cv2.morphologyEx(grown, cv2.MORPH_CLOSE, disc(_GAP)), np.uint8)
 
 
 def _beside(

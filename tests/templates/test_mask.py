@@ -118,3 +118,12 @@ def test_a_soft_shadow_on_a_motley_picture_is_in_the_wide_mask() -> None:
     dark = cv2.absdiff(worded.clean, shaded).max(axis=2) > 24
     assert (wide[dark] > 0).mean() > 0.99
     assert (wide > 0).mean() < 1.5 * dark.mean()
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_the_picture_between_lines_is_kept_however_motley_it_is(seed: int) -> None:
+    worded = write(scene(seed), [("TWO LINES OF WORDS\nAND A GAP BETWEEN", 0.5, 0.3)])
+    wide = find_words(as_jpeg(worded.picture), worded.boxes).wide
+    near = cv2.dilate(worded.ink, np.ones((13, 13), np.uint8)) > 0
+    assert near[wide > 0].mean() > 0.99
+    assert (wide[worded.ink > 0] > 0).mean() > 0.99
