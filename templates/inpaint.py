@@ -1,4 +1,4 @@
-"""Fills holes in a picture from their surroundings: smooth ones by diffusion, textured ones with patches of them."""
+"""Fills holes in a picture from their surroundings: smooth ones by diffusion, others with patches of them."""
 
 import cv2
 import numpy as np
@@ -10,7 +10,9 @@ from memeloom.templates.patches import fill_from_patches
 
 _AROUND = 24  # pixels around words that are used by diffusion
 _PATCHES_AROUND = 80  # pixels around words that patches are taken from
-_TEXTURED, _BESIDE = 2.0, 8  # of 255: mean difference of pixels beside words, within _BESIDE, from the smoothed picture
+_BESIDE = 8  # pixels beside words that are looked at
+_TEXTURED = 0.9  # of 255: their mean difference from the smoothed picture
+_EDGES, _HARD = 0.02, 8.0  # share of them at edges, and the least difference there
 
 
 def inpaint(picture: Pixels, mask: Pixels, *, textures: bool = True) -> Pixels:
@@ -54,7 +56,7 @@ def _is_textured(picture: Pixels, mask: Pixels) -> bool:
     smoothed = cv2.blur(grey * known, (9, 9)) / np.maximum(cv2.blur(known, (9, 9)), 1e-6)
     near = cv2.dilate(mask, np.ones((2 * _BESIDE + 1, 2 * _BESIDE + 1), np.uint8)) > 0
     rough = np.abs(grey - smoothed)[near & (known > 0)]
-    return bool(rough.size and rough.mean() > _TEXTURED)
+    return bool(rough.size and (rough.mean() > _TEXTURED or (rough > _HARD).mean() > _EDGES))
 
 
 def _fill(picture: Pixels, mask: Pixels) -> Pixels:

@@ -135,7 +135,7 @@ def _with_blur(picture: Pixels, written: Pixels, height: float) -> Pixels:
     outward = [cv2.Sobel(away, cv2.CV_32F, *axis, scale=1 / 8) for axis in ((1, 0), (0, 1))]
     steps = [cv2.Sobel(colours, cv2.CV_32F, *axis, scale=1 / 8) for axis in ((1, 0), (0, 1))]
     # What is not of letters changes in all directions; its hard edges must not outweigh the rest.
-    change = sum(step * axis[:, :, None] for step, axis in zip(steps, outward, strict=True)).clip(-_HARD, _HARD)
+    change = np.clip(steps[0] * outward[0][:, :, None] + steps[1] * outward[1][:, :, None], -_HARD, _HARD)
     beside = np.hypot(*outward) > _OUTWARD
     blur = 0
     for distance in range(reach):

@@ -1,5 +1,6 @@
 """Inpainting: closer to the picture than the words were; the rest unchanged."""
 
+import cv2
 import numpy as np
 import pytest
 
@@ -63,3 +64,14 @@ def test_a_text_is_filled_from_its_own_surroundings_and_not_from_those_of_anothe
     mask[20:60, 20:380] = mask[125:140, 150:250] = 255
     first = fill_from_patches(picture[:152], mask[:152])  # 12 and 80 pixels more than the text
     assert np.array_equal(inpaint(picture, mask)[20:60], first[20:60])
+
+
+def test_an_edge_between_smooth_colours_is_continued_sharp() -> None:
+    picture = np.full((160, 300, 3), 60, np.uint8)
+    picture[:, 150:] = 180
+    picture = np.asarray(cv2.GaussianBlur(picture, (0, 0), 1), np.uint8)
+    mask = np.zeros((160, 300), np.uint8)
+    mask[60:100, 40:260] = 255
+    filled = inpaint(picture, mask)
+    assert np.abs(np.diff(filled[60:100, :, 0].astype(int), axis=1)).max(axis=1).min() > 25
+    assert np.abs(filled.astype(int) - picture)[mask > 0].mean() < 4

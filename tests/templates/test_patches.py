@@ -73,14 +73,14 @@ def test_known_pixels_stay_and_the_result_is_always_the_same() -> None:
 def test_a_picture_with_too_many_patches_is_filled_from_the_matches_of_the_smaller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("memeloom.templates.patches._MAX_PATCHES", 20_000)
+    monkeypatch.setattr("memeloom.templates.matching._MAX_PATCHES", 20_000)
     picture, mask = stripes(), letters()
     filled = fill_from_patches(picture, mask)
     assert (cv2.absdiff(filled, picture).max(axis=2) > 40)[mask > 0].mean() < 0.2
 
 
 def test_large_pictures_are_not_compared_completely(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memeloom.templates.patches._PAIRS", 200_000)
+    monkeypatch.setattr("memeloom.templates.matching._PAIRS", 200_000)
     picture, mask = bricks(), letters()
     filled = fill_from_patches(picture, mask)
     assert (cv2.absdiff(filled, picture).max(axis=2) > 40)[mask > 0].mean() < 0.2
