@@ -29,12 +29,17 @@ _MAX_WIDTH = 2.2  # of a connected piece: letters may touch
 _MIN_AREA = 0.05  # squared
 _OUTSIDE = 0.3  # from the box to the middle of a letter
 _MAX_OUTLINE = 0.16
-_NEARBY = 2.0  # diameter of the surroundings of a letter
+_NEARBY = (1.0, 0.4)  # from a letter, to the side and up or down, to its dots and commas
+_SPACE, _ALIGNED = 1.5, 0.4  # between letters of a row; between their middles, up or down
+_SHORT = 0.6  # summed width of the letters of a short row
 
-_SECOND_COLOUR, _MIN_LETTERS = 0.8, 3  # likeness to writing, and number of letters, required in another colour
+_MIN_ROW, _MAX_PIECES = 4, 600  # letters of a row, and letters that are sorted into rows
+_SIMILAR = 0.6  # largest difference of the logarithms of two letters' heights
+_SECOND_COLOUR, _MIN_LETTERS = 0.65, 3  # likeness to writing, and number of letters, required in another colour
 _RINGED = 0.3  # share of the ring around a dot that has the outline's colour
 _INSIDE = 0.3  # share of ink in letters that are seen by their outline, in the outline's area
 _MOSTLY = 0.6  # share of the ring around letters that has the outline's colour
+_COVERED = 0.4  # share of a ring that is the outline, where it does not end
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,16 @@ def find_ink(picture: Pixels, box: Box, height: float) -> tuple[Ink, Pixels] | N
     if not candidates:
         return None
     best = max(candidates, key=lambda each: each.confidence)
+    # Words of a text may have several colours.
+    like = [best.letters, *(each.letters for each in candidates if each.likeness > _SECOND_COLOUR)]
+    rows = _in_rows(np.maximum.reduce(like), height)
+    candidates = [replace(each, letters=each.letters & rows) for each in candidates if each is not best]
+    best = replace(best, letters=best.letters & rows)
+    confidence = best.likeness * _spread(rows, box, height)
     outline, width = _outline(light, best.letters, height)
     outlined = None if outline is None else _close(light, outline, _OUTLINE_SAME)
     writing = _writing(best, height, outlined)
     for other in sorted(candidates, key=lambda each: -each.likeness):
-        if other is best:
-            continue
         if outline is not None and np.linalg.norm(other.colour - outline) < _OUTLINE_SAME:
             # Where the background has the ink's colour, only the outline shows the letters.
             writing |= _around(_elsewhere(other, writing, height), _close(light, best.colour, _SAME), height)
@@ -97,7 +106,7 @@ def find_ink(picture: Pixels, box: Box, height: float) -> tuple[Ink, Pixels] | N
                 writing |= more
     # If the outline looked most like writing, the ink is between its lines.
     writing = _filled(writing, height)
-    return Ink(best.height, best.colour, outline, width, best.confidence), np.asarray(255 * writing, np.uint8)
+    return Ink(best.height, best.colour, outline, width, confidence), np.asarray(255 * writing, np.uint8)
 
 
 def _colours(pixels: NDArray[np.float32]) -> Iterator[Colour]:
@@ -125,9 +134,13 @@ def _try(light: NDArray[np.float32], box: Box, height: float, colour: Colour) ->
     ring = _ring(letters, 1, 2)
     thin = letters[box].sum() / max(int(same[box].sum()), 1)
     contrast = (distance[ring] > _CONTRAST).mean() if ring.any() else 0.0
-    spread = (cv2.dilate(letters, disc(0.8 * height))[box] > 0).mean()
     like = float(thin**0.5 * contrast)
-    return _Candidate(like, like * float(spread), colour, same, letters, tall)
+    return _Candidate(like, like * _spread(letters, box, height), colour, same, letters, tall)
+
+
+def _spread(letters: Pixels, box: Box, height: float) -> float:
+    """Return the share of the box that is near letters."""
+    return float((cv2.dilate(letters, disc(0.8 * height))[box] > 0).mean())
 
 
 def _thin(same: Pixels, height: float) -> Pixels:
@@ -148,9 +161,33 @@ def _letters(thin: Pixels, box: Box, height: float) -> tuple[Pixels, float]:
     return fits[labels].astype(np.uint8), float(np.median(tall[fits])) if fits.any() else 0.0
 
 
+def _in_rows(letters: Pixels, height: float) -> Pixels:
+    """Return the pieces of `letters` in a row of several, 0 or 1; all if no row has many."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(letters, connectivity=4)
+    if not _MIN_ROW < count <= _MAX_PIECES:
+        return letters
+    left, top, wide, tall = stats[1:, :4].T.astype(np.float64)
+    apart = np.maximum(left[:, None], left) - np.minimum((left + wide)[:, None], left + wide)
+    middle, sizes = top + tall / 2, np.log(tall)
+    beside = (apart < _SPACE * height) & (np.abs(middle[:, None] - middle) < _ALIGNED * height)
+    beside &= np.abs(sizes[:, None] - sizes) < _SIMILAR
+    rows = np.arange(count - 1)
+    while True:
+        grown = np.where(beside, rows, count).min(axis=1)
+        if (grown == rows).all():
+            break
+        rows = grown
+    pieces, width = np.bincount(rows)[rows], np.bincount(rows, wide)[rows]
+    if pieces.max() < _MIN_ROW:
+        return letters
+    in_row = np.append(False, (pieces > 1) & (width > _SHORT * height))
+    return np.asarray(in_row[labels], np.uint8)
+
+
 def _writing(found: _Candidate, height: float, outlined: Pixels | None = None) -> Pixels:
     """Return the letters with dots, commas, and strokes that touch something else."""
-    near = cv2.dilate(found.letters, disc(_NEARBY * height))
+    aside, above = (2 * round(far * height) + 1 for far in _NEARBY)
+    near = cv2.dilate(found.letters, np.ones((above, aside), np.uint8))
     more = np.where((near > 0) & (found.letters == 0), _thin(found.same, height), 0).astype(np.uint8)
     count, labels, stats, _ = cv2.connectedComponentsWithStats(more, connectivity=4)
     left, top, wide, tall, _ = stats.T
@@ -202,20 +239,23 @@ def _outline(light: NDArray[np.float32], letters: Pixels, height: float) -> tupl
     away = cv2.distanceTransform(1 - letters, cv2.DIST_L2, 5)
     colour = np.median(light[(away > 1.4) & (away <= 2.6)], axis=0).astype(np.float32)
     most, width = max(2, round(_MAX_OUTLINE * height)), 0
+    beyond = (away > 1.5 * most) & (away <= 1.5 * most + 2)
+    ground = _share(light[beyond], colour)
     for distance in range(1, most + 1):
-        ring = (away > distance + 0.4) & (away <= distance + 1.4)
-        if not ring.any() or not _mostly(light[ring], colour):
+        share = _share(light[(away > distance + 0.4) & (away <= distance + 1.4)], colour)
+        # What is not covered by the outline may have its colour by chance.
+        if share < _MOSTLY or share - ground < _COVERED * (1 - ground):
             break
         width = distance
-    beyond = (away > 1.5 * most) & (away <= 1.5 * most + 2)
     # A ring without end is not an outline but the background.
-    if width == most and beyond.any() and _mostly(light[beyond], colour):
+    if width == most and ground > _MOSTLY:
         width = 0
     return (colour, float(width)) if width else (None, 0.0)
 
 
-def _mostly(pixels: NDArray[np.float32], colour: Colour) -> bool:
-    return bool((np.linalg.norm(pixels - colour, axis=1) < _OUTLINE_SAME).mean() > _MOSTLY)
+def _share(pixels: NDArray[np.float32], colour: Colour) -> float:
+    """Return the share of the pixels that have about the colour."""
+    return float((np.linalg.norm(pixels - colour, axis=1) < _OUTLINE_SAME).mean()) if len(pixels) else 0.0
 
 
 def _ring(letters: Pixels, inner: float, outer: float) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ _PATCHES_AROUND = 80  # pixels around words that patches are taken from
 _BESIDE = 8  # pixels beside words that are looked at
 _TEXTURED = 0.9  # of 255: their mean difference from the smoothed picture
 _EDGES, _HARD = 0.02, 8.0  # share of them at edges, and the least difference there
+_FLAT, _MOSTLY = 6.0, 0.8  # of 255: largest difference of a plain panel's colours; and least share of it
 
 
 def inpaint(picture: Pixels, mask: Pixels, *, textures: bool = True) -> Pixels:
@@ -37,12 +38,20 @@ def inpaint(picture: Pixels, mask: Pixels, *, textures: bool = True) -> Pixels:
 
 
 def fill_panel(picture: Pixels, panel: Panel, mask: Pixels) -> None:
-    """Fill the letters of `panel` where `mask` is not 0 with its colour, in place; clear the mask there."""
+    """Fill `panel` where `mask` is not 0 with its colour, in place; clear the mask there."""
     area = picture[panel.area]
-    words = np.where(mask[panel.area] > 0, panel.letters, 0).astype(np.uint8)
-    filled = _fill(area, panel.letters | panel.others)
-    area[words > 0] = filled[words > 0]
-    mask[panel.area][words > 0] = 0
+    inside = panel.letters > 0
+    if not panel.inner.all():
+        inside |= (panel.inner > 0) & (panel.others == 0)
+    words = inside & (mask[panel.area] > 0)
+    known = ~words & (panel.letters == 0) & (panel.others == 0)
+    if known.any():
+        # Of a panel of one colour, its soft rim is no part.
+        flat = known & (np.abs(area - np.median(area[known], axis=0)).max(axis=2) <= _FLAT)
+        known = flat if flat.sum() > _MOSTLY * known.sum() else known
+    filled = _fill(area, np.asarray(255 * ~known, np.uint8))
+    area[words] = filled[words]
+    mask[panel.area][words] = 0
 
 
 def _joined(mask: Pixels) -> Pixels:

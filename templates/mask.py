@@ -17,12 +17,18 @@ from memeloom.catalog.records import OcrBox
 from memeloom.templates.ink import LETTER, Ink, disc, find_ink
 from memeloom.templates.panels import Panel, find_panel
 
+Rectangle = tuple[float, float, float, float]  # left, top, right and bottom, in pixels
+
 _LETTER_WIDTH = 0.5  # mean width of a letter, spaces included, in its height
 _PITCH = 1.3  # from line to line, in letter heights
 _MAX_LINES = 12
-_AROUND = 0.45  # distance of letters from their box, in letter heights
+_AROUND, _ASIDE = 0.45, 1.0  # distance of letters and points from their box, up or down and aside, in letter heights
 _OTHER_HEIGHTS = (0.65, 1.5)  # in multiples of the estimate, tried where that fails (rotated text)
 _CONFIDENT, _ON_PANEL, _MIN_CONFIDENCE = 0.7, 0.6, 0.3
+_WEAK, _CUTS = 0.6, (0.35, 0.5, 0.65)  # less confident boxes are cut there, if both parts are more confident
+_MIN_PARTS = 1.5  # letter heights
+_SPARSE = 0.3  # share of a line's pixels in a row that is none
+_SURE, _BESIDE = 0.85, 0.25  # confidence at which what is farther from the ink, in letter heights, is no letter
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
 _GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters
@@ -55,6 +61,21 @@ class Words:
     panels: tuple[Panel, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A box, or a part of one: letters of about a height in pixels, their mask, 0 without, and the panel below.
+
+    confidence: that all letters are found, 0-1.
+    """
+
+    box: Rectangle
+    height: float
+    ink: Ink | None
+    written: Pixels
+    panel: Panel | None
+    confidence: float
+
+
 def find_words(picture: Pixels, boxes: Sequence[OcrBox]) -> Words:
     """Find the pixels of the texts of `boxes` in a (height, width, 3) picture. Boxes without text are skipped."""
     mask = np.zeros(picture.shape[:2], np.uint8)
@@ -78,31 +99,77 @@ def _find(picture: Pixels, box: OcrBox, mask: Pixels, blurred: Pixels, panels: l
     right, bottom = min(float(wide), (box.x + box.width) * wide), min(float(tall), (box.y + box.height) * tall)
     if not box.text.strip() or right - left < 1 or bottom - top < 1:
         return None
-    ink, written = None, np.zeros_like(mask)
     height = max(2.0, letter_height(box.text, right - left, bottom - top))
-    found = _look(picture, (left, top, right, bottom), height)
+    parts = _parts(picture, (left, top, right, bottom), height)
+    for part in parts:
+        _mark(picture, part, mask, blurred, panels)
+    return parts[0].ink
+
+
+def _parts(picture: Pixels, box: Rectangle, height: float) -> list[_Part]:
+    """Find the letters in a box; if it is several texts on different backgrounds, above each other, in each."""
+    whole = _look_closely(picture, box, height)
+    left, top, right, bottom = box
+    if whole.confidence >= _WEAK or bottom - top < _MIN_PARTS * height:
+        return [whole]
+    best = [whole]
+    for share in _CUTS:
+        cut = top + share * (bottom - top)
+        parts = [_look_closely(picture, each, height) for each in ((left, top, right, cut), (left, cut, right, bottom))]
+        worst = min(each.confidence for each in parts)
+        if worst >= max(_CONFIDENT, min(each.confidence for each in best)):
+            best = parts
+    return best
+
+
+def _look_closely(picture: Pixels, box: Rectangle, height: float) -> _Part:
+    """Find the letters in a box, trying other heights if need be, and the panel that they are on."""
+    found = _look(picture, box, height)
     if found is None or found[0].confidence < _CONFIDENT:
-        others = [_look(picture, (left, top, right, bottom), height * factor) for factor in _OTHER_HEIGHTS]
+        others = [_look(picture, box, height * factor) for factor in _OTHER_HEIGHTS]
         found = max((each for each in (found, *others) if each), key=lambda each: each[0].confidence, default=None)
+    ink, written = None, np.zeros(picture.shape[:2], np.uint8)
     if found and found[0].confidence >= _MIN_CONFIDENCE:
         ink, strokes, (x, y) = found
         written[y : y + strokes.shape[0], x : x + strokes.shape[1]] = strokes
-    if panel := find_panel(picture, (left, top, right, bottom), max(height, ink.height if ink else 0)):
-        mask[panel.area] |= panel.letters
+    panel = find_panel(picture, box, max(height, ink.height if ink else 0))
+    confidence = 1.0 if panel else ink.confidence if ink else 0.0
+    if panel is None and ink:
+        # The box may be larger than its text.
+        panel = find_panel(picture, _core(written, _growth(ink)), ink.height)
+    return _Part(box, height, ink, written, panel, confidence)
+
+
+def _core(written: Pixels, edge: float) -> Rectangle:
+    """Return the place of the lines in a mask, without what is above or below them, nor the letters' `edge`."""
+    rows = np.asarray(written > 0).sum(axis=1)
+    y = np.flatnonzero(rows > _SPARSE * rows.max())
+    x = np.flatnonzero((written[y[0] : y[-1] + 1] > 0).any(axis=0))
+    return x[0] + edge, y[0] + edge, x[-1] + 1 - edge, y[-1] + 1 - edge
+
+
+def _mark(picture: Pixels, part: _Part, mask: Pixels, blurred: Pixels, panels: list[Panel]) -> None:
+    ink, panel = part.ink, part.panel
+    if panel:
+        letters = panel.letters
+        if ink and ink.confidence > _SURE:
+            near = cv2.dilate(part.written, disc(2 * _BESIDE * ink.height))
+            letters = np.where(near[panel.area] > 0, letters, 0).astype(np.uint8)
+        mask[panel.area] |= letters
         if ink and ink.confidence > _ON_PANEL:
             # Letters that touch something else on the panel.
-            near = np.asarray(cv2.dilate(panel.others, disc(5)), np.uint8)
-            mask[panel.area] |= near & panel.inner & written[panel.area]
+            near, blur = (np.asarray(cv2.dilate(each, disc(5)), np.uint8) for each in (panel.others, part.written))
+            mask[panel.area] |= near & panel.inner & part.written[panel.area]
+            blurred[panel.area] |= near & panel.inner & blur[panel.area]
         panels.append(panel)
-        return ink
-    if ink is None:
-        more = _WHOLE * height + 1
+    elif ink:
+        grown = _with_glow(picture, part.written, ink.height)
+        mask |= grown
+        blurred |= _with_blur(picture, grown, ink.height)
+    else:
+        left, top, right, bottom = part.box
+        more = _WHOLE * part.height + 1
         mask[max(0, int(top - more)) : int(bottom + more) + 1, max(0, int(left - more)) : int(right + more) + 1] = 255
-        return None
-    grown = _with_glow(picture, written, ink.height)
-    mask |= grown
-    blurred |= _with_blur(picture, grown, ink.height)
-    return ink
 
 
 def _with_glow(picture: Pixels, written: Pixels, height: float) -> Pixels:
@@ -162,14 +229,12 @@ def _beside(
     return area, np.asarray(away, np.float32), np.asarray(colours - around, np.float32)
 
 
-def _look(
-    picture: Pixels, box: tuple[float, float, float, float], height: float
-) -> tuple[Ink, Pixels, tuple[int, int]] | None:
+def _look(picture: Pixels, box: Rectangle, height: float) -> tuple[Ink, Pixels, tuple[int, int]] | None:
     """Find the ink of letters about `height` pixels tall in and around `box`, its mask, and the mask's origin."""
     left, top, right, bottom = box
-    more = _AROUND * height + 2
-    x, y = max(0, int(left - more)), max(0, int(top - more))
-    area = picture[y : int(np.ceil(bottom + more)), x : int(np.ceil(right + more))]
+    more, aside = _AROUND * height + 2, _ASIDE * height + 2
+    x, y = max(0, int(left - aside)), max(0, int(top - more))
+    area = picture[y : int(np.ceil(bottom + more)), x : int(np.ceil(right + aside))]
     # Letters are scaled to a fixed height.
     factor = min(LETTER / height, _MAX_FACTOR)
     size = max(1, round(area.shape[1] * factor)), max(1, round(area.shape[0] * factor))
@@ -185,7 +250,13 @@ def _look(
         return None
     ink, strokes = found
     whole = cv2.resize(strokes, area.shape[1::-1], interpolation=cv2.INTER_LINEAR) > 64
-    grown = cv2.dilate(np.asarray(whole, np.uint8), disc(2 * (ink.width / factor + 2 + _HALO * height) + 1))
+    ink = ink.scaled(1 / factor)
+    grown = cv2.dilate(np.asarray(whole, np.uint8), disc(2 * _growth(ink) + 1))
     # Between close letters, little but compression artefacts is seen.
     grown = cv2.morphologyEx(grown, cv2.MORPH_CLOSE, disc(_GAP))
-    return ink.scaled(1 / factor), np.asarray(255 * grown, np.uint8), (x, y)
+    return ink, np.asarray(255 * grown, np.uint8), (x, y)
+
+
+def _growth(ink: Ink) -> float:
+    """Return the pixels around the ink that its outline and compression change."""
+    return ink.width + 2 + _HALO * ink.height
