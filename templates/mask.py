@@ -28,7 +28,6 @@ _CONFIDENT, _ON_PANEL, _MIN_CONFIDENCE = 0.7, 0.6, 0.3
 _WEAK, _CUTS = 0.6, (0.35, 0.5, 0.65)  # less confident boxes are cut there, if both parts are more confident
 _MIN_PARTS = 1.5  # letter heights
 _SPARSE = 0.3  # share of a line's pixels in a row that is none
-_SURE, _BESIDE = 0.85, 0.25  # confidence at which what is farther from the ink, in letter heights, is no letter
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
 _GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters
@@ -151,11 +150,7 @@ def _core(written: Pixels, edge: float) -> Rectangle:
 def _mark(picture: Pixels, part: _Part, mask: Pixels, blurred: Pixels, panels: list[Panel]) -> None:
     ink, panel = part.ink, part.panel
     if panel:
-        letters = panel.letters
-        if ink and ink.confidence > _SURE:
-            near = cv2.dilate(part.written, disc(2 * _BESIDE * ink.height))
-            letters = np.where(near[panel.area] > 0, letters, 0).astype(np.uint8)
-        mask[panel.area] |= letters
+        mask[panel.area] |= panel.letters
         if ink and ink.confidence > _ON_PANEL:
             # Letters that touch something else on the panel.
             near, blur = (np.asarray(cv2.dilate(each, disc(5)), np.uint8) for each in (panel.others, part.written))
