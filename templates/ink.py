@@ -27,6 +27,7 @@ _HOLE = 0.8  # side of a square of its area
 _HEIGHTS = (0.45, 1.7)  # of a connected piece
 _MAX_WIDTH = 2.2  # of a connected piece: letters may touch
 _MIN_AREA = 0.05  # squared
+_RIM = 3  # pixels from the box to the edge of the picture
 _OUTSIDE = 0.3  # from the box to the middle of a letter
 _MAX_OUTLINE = 0.16
 _NEARBY = (1.0, 0.4)  # from a letter, to the side and up or down, to its dots and commas
@@ -156,6 +157,11 @@ def _letters(thin: Pixels, box: Box, height: float) -> tuple[Pixels, float]:
     fits = (tall > least * height) & (tall < most * height) & (wide < _MAX_WIDTH * height)
     fits &= area > _MIN_AREA * height**2
     for axis, side in ((0, box[1]), (1, box[0])):
+        start, end = stats[:, axis], stats[:, axis] + stats[:, axis + cv2.CC_STAT_WIDTH]
+        # Shapes that go on beyond what is looked at, unless it ends with the picture.
+        fits &= ((start > 0) | (side.start < _RIM)) & (
+            (end < thin.shape[1 - axis]) | (side.stop > thin.shape[1 - axis] - _RIM)
+        )
         fits &= (centres[:, axis] > side.start - _OUTSIDE * height) & (centres[:, axis] < side.stop + _OUTSIDE * height)
     fits[0] = False  # the background of `thin`
     return fits[labels].astype(np.uint8), float(np.median(tall[fits])) if fits.any() else 0.0

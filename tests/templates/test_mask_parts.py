@@ -88,3 +88,14 @@ def test_the_outline_of_letters_on_a_dark_picture_is_found() -> None:
     assert ink is not None
     assert ink.outline is not None
     assert ink.width < 6
+
+
+def test_shapes_that_go_on_below_the_text_are_kept() -> None:
+    clean = scene(4)
+    for x in range(60, 440, 36):
+        clean[178:290, x : x + 14] = 255
+    worded = write(clean, [("ABOVE A FENCE", 0.5, 0.35)], size=0.14)
+    fence = (clean.min(axis=2) > 250) & (np.arange(400)[:, None] > 190)
+    mask = find_words(as_jpeg(worded.picture), (around(worded.boxes, 0.03),)).mask
+    assert (mask[worded.ink > 0] > 0).mean() > 0.98
+    assert (mask[fence] > 0).mean() < 0.02
