@@ -5,6 +5,7 @@ import numpy as np
 
 from memeloom.catalog.images import Pixels
 from memeloom.templates.diffusion import diffuse
+from memeloom.templates.frames import Area, without_bars
 from memeloom.templates.panels import Panel
 from memeloom.templates.patches import fill_from_patches
 
@@ -28,6 +29,10 @@ def inpaint(picture: Pixels, mask: Pixels, *, textures: bool = True) -> Pixels:
             (slice(max(0, y - far), y + height + far), slice(max(0, x - far), x + width + far))
             for far in (_AROUND, _PATCHES_AROUND)
         )
+        if textures:
+            # Margins and borders are no part of the picture between them.
+            wide = without_bars(filled, left, wide)
+            near = _within(near, wide)
         textured = textures and _is_textured(filled[near], left[near])
         area, fill = (wide, fill_from_patches) if textured else (near, _fill)
         # Others in reach are filled with what is around them.
@@ -52,6 +57,14 @@ def fill_panel(picture: Pixels, panel: Panel, mask: Pixels) -> None:
     filled = _fill(area, np.asarray(255 * ~known, np.uint8))
     area[words] = filled[words]
     mask[panel.area][words] = 0
+
+
+def _within(area: Area, other: Area) -> Area:
+    """Return the part of an area that is in another."""
+    rows, columns = (
+        slice(max(one.start, two.start), min(one.stop, two.stop)) for one, two in zip(area, other, strict=True)
+    )
+    return rows, columns
 
 
 def _joined(mask: Pixels) -> Pixels:

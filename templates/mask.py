@@ -1,8 +1,8 @@
 """Finds the pixels of words in the boxes that OCR read.
 
 Every frequent colour in a box is tried as ink: letters are thin, of similar height, spread over the box, and in
-contrast to their surroundings. The ring around the best colour shows the outline. If no colour is good enough, the
-whole box is masked.
+contrast to their surroundings. The ring around the best colour shows the outline. A box over several panels above each
+other is cut where the letters of both parts are found. If no colour is good enough, the whole box is masked.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ _AROUND, _ASIDE = 0.45, 1.0  # distance of letters and points from their box, up
 _OTHER_HEIGHTS = (0.65, 1.5)  # in multiples of the estimate, tried where that fails (rotated text)
 _CONFIDENT, _ON_PANEL, _MIN_CONFIDENCE = 0.7, 0.6, 0.3
 _WEAK, _CUTS = 0.6, (0.35, 0.5, 0.65)  # less confident boxes are cut there, if both parts are more confident
-_MIN_PARTS = 1.5  # letter heights
-_SPARSE = 0.3  # share of a line's pixels in a row that is none
+_MIN_PARTS = 1.5  # letter heights: lower boxes are not cut
+_SPARSE = 0.3  # of the fullest row of pixels: emptier ones are above or below the lines
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
 _GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters

@@ -53,7 +53,8 @@ def test_textures_are_continued_and_smooth_surroundings_diffused() -> None:
     rough = np.clip(128 + np.repeat(grain, 3, axis=2), 0, 255).astype(np.uint8)
     assert inpaint(rough, mask)[mask > 0].std() > 15
     assert inpaint(rough, mask, textures=False)[mask > 0].std() < 12
-    smooth = np.repeat(np.linspace(60, 180, 240)[None, :, None], 160, axis=0).repeat(3, axis=2).astype(np.uint8)
+    shades = np.linspace(40, 120, 240)[None, :] + np.linspace(0, 80, 160)[:, None]
+    smooth = np.repeat(shades[:, :, None], 3, axis=2).astype(np.uint8)
     assert np.array_equal(inpaint(smooth, mask), inpaint(smooth, mask, textures=False))
 
 
