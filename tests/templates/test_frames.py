@@ -33,3 +33,12 @@ def test_words_on_a_plain_picture_are_filled_row_by_row() -> None:
     mask[50:100, 60:240] = 255
     worded = np.where(mask[:, :, None] > 0, 255, picture).astype(np.uint8)
     assert np.array_equal(inpaint(worded, mask), picture)
+
+
+def test_an_object_between_plain_sides_is_no_bar() -> None:
+    picture = np.zeros((200, 400, 3), np.uint8)
+    picture[:, 100:300] = np.random.default_rng(2).integers(120, 220, (200, 200, 1), np.uint8)
+    mask = np.zeros((200, 400), np.uint8)
+    mask[80:110, 90:310] = 255
+    filled = inpaint(np.where(mask[:, :, None] > 0, 255, picture).astype(np.uint8), mask)
+    assert filled[80:110, 120:280].mean() > 140
