@@ -150,7 +150,7 @@ def _to_words(pieces: Sequence[Piece], corners: Corners, picture: Picture, line:
     characters = sum(len(piece.text) for piece in pieces)
     confidence = 100 * sum(len(piece.text) * piece.confidence for piece in pieces) / max(characters, 1)
     height, width = picture.shape[:2]
-    shares = corners / (width, height)
+    shares = np.clip(corners / (width, height), 0, 1)
     left, top = (float(value) for value in shares.min(axis=0))
     right, bottom = (float(value) for value in shares.max(axis=0))
     return [
