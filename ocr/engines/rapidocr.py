@@ -32,8 +32,8 @@ _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 
 # Recognition: the line height of training, and the longest line in heights.
 _HEIGHT, _MAX_ASPECT = 48, 40
-# A line below this mean confidence is read again from the middle of its height, and that is kept if so much better.
-_DOUBTFUL, _MIDDLE, _BETTER = 0.9, 0.6, 0.08
+# A line below this mean confidence is read again from the middle of its height; that must be better by so much.
+_DOUBTFUL, _MIDDLE, _BETTER = 0.9, 0.6, 0.1
 
 
 class RapidOcr:
@@ -77,7 +77,8 @@ class RapidOcr:
             return pieces
         # How far boxes have to be grown depends on the font: among other lines, letters are small.
         middle = read_line(self._recogniser, self._characters, crop_line(picture, corners, _MIDDLE))
-        return middle if _confidence(middle) > _confidence(pieces) + _BETTER else pieces
+        better = _confidence(middle) > _confidence(pieces) + _BETTER and _characters(middle) >= _characters(pieces)
+        return middle if better else pieces
 
     def _read_line(self, line: Picture) -> list[Piece]:
         if self._small is None:
@@ -162,8 +163,11 @@ def _total_confidence(words: Sequence[Word]) -> float:
 
 def _confidence(pieces: Sequence[Piece]) -> float:
     """Return the mean over all characters, 0-1; 0 without any."""
-    characters = sum(len(piece.text) for piece in pieces)
-    return sum(len(piece.text) * piece.confidence for piece in pieces) / max(characters, 1)
+    return sum(len(piece.text) * piece.confidence for piece in pieces) / max(_characters(pieces), 1)
+
+
+def _characters(pieces: Sequence[Piece]) -> int:
+    return sum(len(piece.text) for piece in pieces)
 
 
 def _to_words(pieces: Sequence[Piece], corners: Corners, picture: Picture, line: int) -> list[Word]:

@@ -26,11 +26,11 @@ def picture() -> Picture:
 
 
 class Recogniser(Network):
-    """Sees the whole line with the probability `sure`, and the middle of its height with `middle`."""
+    """Sees the whole line with the probability `sure`, and the middle of its height as `text` with `middle`."""
 
-    def __init__(self, sure: float, middle: float) -> None:
+    def __init__(self, sure: float, middle: float, text: str = "MIDDLE") -> None:
         super().__init__("LINE", sure)
-        self.middle = Network("MIDDLE", middle)
+        self.middle = Network(text, middle)
 
     def run(self, outputs: None, inputs: dict[str, NDArray[np.float32]]) -> list[NDArray[np.float32]]:
         seen = inputs["x"].mean() > 0
@@ -52,6 +52,10 @@ def test_a_doubtful_line_is_read_again_without_what_is_above_and_below(
     sure: float, middle: float, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert read(monkeypatch, Recogniser(sure, middle)) == kept
+
+
+def test_a_second_reading_with_fewer_letters_is_no_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(monkeypatch, Recogniser(0.5, 0.99, "MID")) == "LINE"
 
 
 def test_the_middle_of_a_line_is_as_wide_and_less_high() -> None:
