@@ -32,8 +32,8 @@ _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 
 # Recognition: the line height of training, and the longest line in heights.
 _HEIGHT, _MAX_ASPECT = 48, 40
-# A line below this mean confidence is read again from the middle of its height; that must be better by so much.
-_DOUBTFUL, _MIDDLE, _BETTER = 0.9, 0.6, 0.1
+# A line below this mean confidence is read again from the middle of its height; that must be sure, and so much better.
+_DOUBTFUL, _MIDDLE, _SURE, _BETTER = 0.9, 0.6, 0.8, 0.1
 
 
 class RapidOcr:
@@ -77,8 +77,8 @@ class RapidOcr:
             return pieces
         # How far boxes have to be grown depends on the font: among other lines, letters are small.
         middle = read_line(self._recogniser, self._characters, crop_line(picture, corners, _MIDDLE))
-        better = _confidence(middle) > _confidence(pieces) + _BETTER and _characters(middle) >= _characters(pieces)
-        return middle if better else pieces
+        better = _confidence(middle) > max(_SURE, _confidence(pieces) + _BETTER)
+        return middle if better and _characters(middle) >= _characters(pieces) else pieces
 
     def _read_line(self, line: Picture) -> list[Piece]:
         if self._small is None:
