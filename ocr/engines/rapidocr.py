@@ -33,7 +33,7 @@ _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 # Recognition: the line height of training, and the longest line in heights.
 _HEIGHT, _MAX_ASPECT = 48, 40
 # A line below this mean confidence is read again from the middle of its height; that must be sure, and so much better.
-_DOUBTFUL, _MIDDLE, _SURE, _BETTER = 0.9, 0.6, 0.8, 0.1
+_DOUBTFUL, _MIDDLE, _SURE, _BETTER = 0.6, 0.6, 0.8, 0.1
 
 
 class RapidOcr:
