@@ -26,11 +26,14 @@ _MAX_SCALE = 4.0  # enlarging more adds nothing
 _MAX_EDGE = 128 * _STRIDE  # bounds the memory that a panorama of the same area takes
 _PIXEL_THRESHOLD, _LINE_THRESHOLD, _GROWTH = 0.3, 0.7, 1.5
 _MIN_EDGE = 3.0
+_UPRIGHT = 3.0  # degrees from an edge of the picture
 _MAX_LINES = 300
 
 
 def detect_lines(network: Any, picture: Picture, side: float, growth: float = _GROWTH) -> list[Corners]:
     """Return each line's corners, clockwise from top left, in pixels of the BGR `picture`; lines from the top.
+
+    Corners of tilted lines may lie outside.
 
     network: the detector, an ``onnxruntime.InferenceSession``. side: square root of the area given to it. growth: of
         boxes, in multiples of half their height if they are long.
@@ -39,7 +42,7 @@ def detect_lines(network: Any, picture: Picture, side: float, growth: float = _G
     small = scaled(picture, side)
     (found,) = network.run(None, {network.get_inputs()[0].name: network_input(small)})
     stretch = size / np.array(small.shape[1::-1], np.float32)
-    lines = [np.asarray(np.clip(_grown(box, growth) * stretch, 0, size), np.float32) for box in _boxes(found[0, 0])]
+    lines = [_cut(np.asarray(_grown(box, growth) * stretch, np.float32), box[2], size) for box in _boxes(found[0, 0])]
     return sorted(lines, key=lambda corners: (float(corners[:, 1].min()), float(corners[:, 0].min())))
 
 
@@ -78,6 +81,12 @@ def _grown(box: Box, growth: float) -> Corners:
     centre, (width, height), angle = box
     more = growth * width * height / (width + height)
     return _clockwise(np.asarray(cv2.boxPoints((centre, (width + more, height + more), angle)), np.float32))
+
+
+def _cut(corners: Corners, angle: float, size: NDArray[np.float32]) -> Corners:
+    """Return the part inside a picture of that width and height. Corners of a tilted line stay: moved, they skew it."""
+    upright = min(angle % 90, 90 - angle % 90) <= _UPRIGHT
+    return np.asarray(np.clip(corners, 0, size) if upright else corners, np.float32)
 
 
 def _clockwise(corners: Corners) -> Corners:

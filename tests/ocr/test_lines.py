@@ -88,3 +88,14 @@ def test_a_bent_line_is_found_though_its_box_is_half_empty() -> None:
     made = np.zeros((320, 320, 3), np.uint8)
     cv2.ellipse(made, (160, 220), (120, 120), 0, 210, 330, (255, 255, 255), 12)
     assert len(detect_lines(Detector(), made, 320)) == 1
+
+
+def test_a_line_at_the_rim_is_cut_there_unless_it_is_tilted_and_would_be_skewed() -> None:
+    made = np.zeros((320, 320, 3), np.uint8)
+    made[:12, 40:280] = 255
+    cv2.line(made, (150, 318), (318, 240), (255, 255, 255), 12)
+    upright, tilted = detect_lines(Detector(), made, 320)
+    assert upright.min() == 0
+    assert tilted[:, 0].max() > 320
+    top_left, top_right, bottom_right, bottom_left = tilted
+    np.testing.assert_allclose(top_right - top_left, bottom_right - bottom_left, atol=0.01)

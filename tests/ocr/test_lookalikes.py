@@ -41,3 +41,17 @@ def test_a_corrected_word_keeps_its_place(model: WordModel) -> None:
     assert [(word.text, word.x) for word in outcome.record.words] == [
         ("so", words[0].x), ("clearly", words[1].x), ("true", words[2].x)
     ]  # fmt: skip
+
+
+def test_a_one_where_a_caption_has_the_pronoun_is_the_pronoun() -> None:
+    model = WordModel.of(["when i am here", "but i need it", "only 1 like", "for 1 day", "number 1 fan"] * 20)
+
+    def corrected(text: str) -> list[str]:
+        outcome = correct_lookalikes(model)(Reading(text_line(text, 0, y=0.1, height=0.1)))
+        assert isinstance(outcome, Keep)
+        return [word.text for word in outcome.record.words]
+
+    assert corrected("when 1 am here") == ["when", "I", "am", "here"]
+    assert corrected("1 need it") == ["I", "need", "it"]
+    for kept in ("only 1 like", "for 1 day", "number 1", "1", "1. am here", "$1 need"):
+        assert corrected(kept) == kept.split()
