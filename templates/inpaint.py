@@ -32,6 +32,8 @@ def inpaint(picture: Pixels, mask: Pixels, *, textures: bool = True) -> Pixels:
         if textures:
             # Margins and borders are no part of the picture between them.
             wide = without_bars(filled, left, wide)
+            if not left[near][labels[near] == number].any():
+                continue
             near = _within(near, wide)
         textured = textures and _is_textured(filled[near], left[near])
         area, fill = (wide, fill_from_patches) if textured else (near, _fill)

@@ -245,6 +245,8 @@ def _look(picture: Pixels, box: Rectangle, height: float) -> tuple[Ink, Pixels, 
         return None
     ink, strokes = found
     whole = cv2.resize(strokes, area.shape[1::-1], interpolation=cv2.INTER_LINEAR) > 64
+    if not whole.any():
+        return None
     ink = ink.scaled(1 / factor)
     grown = cv2.dilate(np.asarray(whole, np.uint8), disc(2 * _growth(ink) + 1))
     # Between close letters, little but compression artefacts is seen.
