@@ -25,26 +25,29 @@ _ROWS = 32
 
 def test_a_client_that_goes_away_costs_nothing(start_server: StartServer, model_folder: Path) -> None:
     """A request whose client has gone is dropped before it is written, if the model has not begun with it."""
-    with start_server({"generate.model": str(model_folder)}) as server:
+    with start_server({"generate.model": str(model_folder), "feed.enabled": False}) as server:
         server.until_ready()
         body = json.dumps({"template": "doge", "count": 7}).encode()
         with server.client() as http:
 
-            def written() -> float:
-                found = re.search(r"^memeloom_batch_captions_sum (\S+)$", http.get("/metrics").text, re.MULTILINE)
-                return float(found[1]) if found else 0.0
-
             def leaves_at_once() -> bool:
                 """Return False if the model was free before the client had left: a busy machine may be that slow."""
-                before = written()
+                before = figure(server, "batch_captions_sum")
                 with occupied(server), socket.create_connection(("127.0.0.1", server.port)) as client:
                     head = "POST /v1/captions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
                     client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
                     until(lambda: "memeloom_requests_running 3.0" in http.get("/metrics").text)
                 assert http.post("/v1/captions", json={"template": "doge", "best_of": 1}).status_code == 200
-                return written() - before == 1 + _ROWS
+                return figure(server, "batch_captions_sum") - before == 1 + _ROWS
 
             until(leaves_at_once)
+
+
+def figure(server: Server, name: str) -> float:
+    """One of the server's figures."""
+    with server.client() as http:
+        found = re.search(rf"^memeloom_{name} (\S+)$", http.get("/metrics").text, re.MULTILINE)
+    return float(found[1]) if found else 0.0
 
 
 @contextmanager
@@ -60,11 +63,11 @@ def occupied(server: Server) -> Iterator[None]:
         with server.client() as http:
             http.post("/v2/models/causal/infer", json=body).raise_for_status()
 
-    with server.client() as http, ThreadPoolExecutor() as threads:
-        found = re.search(r"^memeloom_requests_running (\S+)$", http.get("/metrics").text, re.MULTILINE)
-        assert found
+    with ThreadPoolExecutor() as threads:
+        # A request's wait is noted when the model begins with it.
+        before = figure(server, "wait_seconds_count")
         working = threads.submit(work)
-        until(lambda: f"memeloom_requests_running {float(found[1]) + 1}" in http.get("/metrics").text)
+        until(lambda: figure(server, "wait_seconds_count") > before)
         yield
         working.result()
 
