@@ -9,7 +9,7 @@ from memeloom.catalog.images import Pixels
 Area = tuple[slice, slice]  # rows and columns
 
 _PLAIN, _SAME = 0.97, 10.0  # share of a row with one colour, and its largest difference, of 255
-_SEEN, _WHOLE = 0.25, 0.95  # least share of a row that is known, and of the rows that a bar starts from
+_SEEN, _WHOLE = 0.1, 0.95  # least share of a row that is known, and of the rows that a bar starts from
 _ENOUGH = 1.5  # known pixels between bars, in pixels of the hole: with fewer, what is beyond is looked at, too
 _THICK = 3  # pixels: narrower ones are no bars
 

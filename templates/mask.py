@@ -29,6 +29,7 @@ _WEAK, _CUTS = 0.6, (0.35, 0.5, 0.65)  # less confident boxes are cut there, if 
 _MIN_PARTS = 1.5  # letter heights: lower boxes are not cut
 _SPARSE = 0.3  # of the fullest row of pixels: emptier ones are above or below the lines
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
+_TOUCHING = 0.1  # letter heights, plus two pixels: the same, where letters touch something else on their panel
 _GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters
 _GLOWING, _STILL_GLOWING = 0.85, 0.65  # share of the pixels beside letters that are all lighter, or all darker
@@ -152,10 +153,11 @@ def _mark(picture: Pixels, part: _Part, mask: Pixels, blurred: Pixels, panels: l
     if panel:
         mask[panel.area] |= panel.letters
         if ink and ink.confidence > _ON_PANEL:
-            # Letters that touch something else on the panel.
-            near, blur = (np.asarray(cv2.dilate(each, disc(5)), np.uint8) for each in (panel.others, part.written))
-            mask[panel.area] |= near & panel.inner & part.written[panel.area]
-            blurred[panel.area] |= near & panel.inner & blur[panel.area]
+            # Letters that touch something else on the panel, with what is left of their shadows.
+            touching = np.asarray(cv2.dilate(panel.others, disc(5)), np.uint8) & panel.inner
+            grown = cv2.dilate(part.written, disc(2 * (2 + _TOUCHING * ink.height) + 1))
+            mask[panel.area] |= touching & part.written[panel.area]
+            blurred[panel.area] |= touching & np.asarray(grown, np.uint8)[panel.area]
         panels.append(panel)
     elif ink:
         grown = _with_glow(picture, part.written, ink.height)

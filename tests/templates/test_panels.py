@@ -59,6 +59,29 @@ def test_a_speech_bubble_keeps_its_rim_and_loses_letters_that_touch_it() -> None
     assert (difference > 60).mean() < 0.001
 
 
+def shaded(clean: Pixels, y: float, strength: float) -> CaptionedScene:
+    """Two lines of white text with a soft dark shadow, their middle at `y`."""
+    text = "Shadows go\npast the jumping puppy"
+    worded = write(clean, [(text, 0.5, y)], size=0.095, colour=WHITE, outline=None)
+    letters = np.any(worded.picture != clean, axis=2).astype(np.uint8)[:, :, None]
+    shadow = cv2.GaussianBlur(cv2.dilate(letters, np.ones((7, 7), np.uint8)).astype(np.float32), (0, 0), 2)
+    picture = np.where(letters, worded.picture, worded.picture * (1 - strength * shadow[:, :, None]))
+    return CaptionedScene(clean, picture.astype(np.uint8), worded.boxes)
+
+
+def test_a_strip_ends_where_a_picture_begins_though_shadows_of_letters_touch_it() -> None:
+    worded = shaded(np.concatenate([np.full((120, 500, 3), (60, 46, 48), np.uint8), scene(4)[:300]]), 0.165, 0.8)
+    assert cv2.absdiff(without_words(worded), worded.clean)[:115].mean() < 2
+
+
+def test_letters_whose_shadows_touch_something_on_a_panel_leave_no_shadow() -> None:
+    panel = np.full((420, 500, 3), (60, 46, 48), np.uint8)
+    panel[300:] = scene(4)[:120]
+    cv2.circle(panel, (380, 190), 40, (10, 10, 10), -1)
+    worded = shaded(panel, 0.3, 0.6)
+    assert cv2.absdiff(without_words(worded), worded.clean)[:148].max() < 20  # the circle begins below
+
+
 def test_bold_lines_that_are_blurred_to_one_piece_are_letters_also_beyond_their_box() -> None:
     picture = np.full((200, 400, 3), 255, np.uint8)
     picture[60:92, 80:300] = picture[96:128, 80:300] = picture[60:128, 180:186] = 60  # two lines, joined
