@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -13,7 +14,7 @@ from pydantic_core import to_json
 
 from memeloom.serve.captions.service import Written
 from memeloom.serve.http.captioning.subjects import Subject, find_subject
-from memeloom.serve.http.captioning.writing import Captioning, Model
+from memeloom.serve.http.captioning.writing import Captioning, Model, deadline_of
 from memeloom.serve.http.middleware.keys import BUDGET, Budget
 from memeloom.serve.http.problems import Problem, logged_problem, problem_responses
 from memeloom.serve.http.resources import Resources, Shared
@@ -40,6 +41,17 @@ class BatchLine(BaseModel):
     memes: Memes | None = None
     file: str | None = None
     problem: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What the requests of a batch share. deadline: of `time.monotonic`; drawn: whether memes are drawn."""
+
+    shared: Resources
+    captioning: Captioning
+    base: str
+    deadline: float
+    drawn: bool
 
 
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
@@ -80,10 +92,11 @@ async def answer_batch(request: Request, shared: Shared, captioning: Model) -> S
     """
     items = await _items(request, shared)
     await _charge(request, len(items))
-    base = shared.base_url(request)
-    if _ZIP in request.headers.get("accept", ""):
-        return StreamingResponse(_as_archive(items, shared, captioning, base), media_type=_ZIP)
-    return StreamingResponse(_as_lines(items, shared, captioning, base), media_type=_LINES)
+    zipped = _ZIP in request.headers.get("accept", "")
+    batch = _Batch(shared, captioning, shared.base_url(request), deadline_of(request), drawn=zipped)
+    if zipped:
+        return StreamingResponse(_as_archive(items, batch), media_type=_ZIP)
+    return StreamingResponse(_as_lines(items, batch), media_type=_LINES)
 
 
 async def _items(request: Request, shared: Resources) -> Sequence[BatchItem]:
@@ -111,19 +124,15 @@ async def _charge(request: Request, items: int) -> None:
         raise Problem(429, None, detail, headers={"Retry-After": str(wait)})
 
 
-async def _as_lines(
-    items: Sequence[BatchItem], shared: Resources, captioning: Captioning, base: str
-) -> AsyncIterator[bytes]:
-    async for line, _ in _answers(items, shared, captioning, base, drawn=False):
+async def _as_lines(items: Sequence[BatchItem], batch: _Batch) -> AsyncIterator[bytes]:
+    async for line, _ in _answers(items, batch):
         yield to_json(line, exclude_none=True) + b"\n"
 
 
-async def _as_archive(
-    items: Sequence[BatchItem], shared: Resources, captioning: Captioning, base: str
-) -> AsyncIterator[bytes]:
+async def _as_archive(items: Sequence[BatchItem], batch: _Batch) -> AsyncIterator[bytes]:
     archive = ArchiveWriter()
     lines = []
-    async for line, data in _answers(items, shared, captioning, base, drawn=True):
+    async for line, data in _answers(items, batch):
         lines.append(to_json(line, exclude_none=True) + b"\n")
         if data is not None and line.file is not None:
             yield archive.add(line.file, data)
@@ -131,14 +140,12 @@ async def _as_archive(
     yield archive.close()
 
 
-async def _answers(
-    items: Sequence[BatchItem], shared: Resources, captioning: Captioning, base: str, *, drawn: bool
-) -> AsyncIterator[tuple[BatchLine, bytes | None]]:
+async def _answers(items: Sequence[BatchItem], batch: _Batch) -> AsyncIterator[tuple[BatchLine, bytes | None]]:
     """Answer `_AT_ONCE` requests at a time, in order."""
     tasks: deque[asyncio.Task[tuple[BatchLine, bytes | None]]] = deque()
     try:
         for number, item in enumerate(items, start=1):
-            tasks.append(asyncio.create_task(_answer(number, item, shared, captioning, base, drawn=drawn)))
+            tasks.append(asyncio.create_task(_answer(number, item, batch)))
             if len(tasks) == _AT_ONCE:
                 yield await tasks.popleft()
         while tasks:
@@ -148,36 +155,33 @@ async def _answers(
             task.cancel()
 
 
-async def _answer(
-    number: int, item: BatchItem, shared: Resources, captioning: Captioning, base: str, *, drawn: bool
-) -> tuple[BatchLine, bytes | None]:
+async def _answer(number: int, item: BatchItem, batch: _Batch) -> tuple[BatchLine, bytes | None]:
     if item.body is None:
         return BatchLine(id=item.id, problem=(item.error or Problem(422)).body()), None
     try:
-        return await _made(number, item, item.body, shared, captioning, base, drawn=drawn)
+        return await _made(number, item, item.body, batch)
     except Exception as error:  # noqa: BLE001 -- one request of many
         return BatchLine(id=item.id, problem=logged_problem(error, "a request of a batch").body()), None
 
 
-async def _made(
-    number: int, item: BatchItem, body: BatchBody, shared: Resources, captioning: Captioning, base: str, *, drawn: bool
-) -> tuple[BatchLine, bytes | None]:
-    subject = await find_subject(shared, captioning, body, item.picture, drawn=True)
-    written = await _patient(shared, captioning, subject)
-    memes = await describe_memes(shared, base, subject, body, written)
-    if not drawn or (subject.template is None and subject.picture is None):
+async def _made(number: int, item: BatchItem, body: BatchBody, batch: _Batch) -> tuple[BatchLine, bytes | None]:
+    shared = batch.shared
+    subject = await find_subject(shared, batch.captioning, body, item.picture, drawn=True)
+    written = await _patient(batch, subject)
+    memes = await describe_memes(shared, batch.base, subject, body, written)
+    if not batch.drawn or (subject.template is None and subject.picture is None):
         return BatchLine(id=item.id, memes=memes), None
     rendered = await draw_meme(shared, subject, body, written)
     return BatchLine(id=item.id, memes=memes, file=f"{number:05}.{body.format}"), rendered.data
 
 
-async def _patient(shared: Resources, captioning: Captioning, subject: Subject) -> Written:
+async def _patient(batch: _Batch, subject: Subject) -> Written:
     """Write captions; wait where a single request would be refused because the server is busy."""
-    deadline = time.monotonic() + shared.config.serve.deadline_seconds
     while True:
         try:
-            return await captioning.write(subject.request, deadline)
+            return await batch.captioning.write(subject.request, batch.deadline)
         except Problem as problem:
-            if problem.status != 503 or time.monotonic() + _BUSY_SECONDS >= deadline or not captioning.has_model:
+            late = time.monotonic() + _BUSY_SECONDS >= batch.deadline
+            if problem.status != 503 or late or not batch.captioning.has_model:
                 raise
             await asyncio.sleep(_BUSY_SECONDS)

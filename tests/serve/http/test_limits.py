@@ -43,6 +43,17 @@ def test_a_client_that_goes_away_costs_nothing(start_server: StartServer, model_
             until(leaves_at_once)
 
 
+def test_requests_of_a_batch_have_the_time_of_the_batch(start_server: StartServer, model_folder: Path) -> None:
+    settings = {"generate.model": str(model_folder), "feed.enabled": False, "serve.deadline_seconds": 0.05}
+    with start_server(settings) as server, server.client() as http:
+        server.until_ready()
+        lines = '{"template": "doge", "count": 4}\n' * 32
+        answer = http.post("/v1/batch", content=lines, headers={"content-type": "application/jsonl"})
+        found = [json.loads(line) for line in answer.raise_for_status().text.splitlines()]
+    assert len(found) == 32
+    assert not [each["problem"] for each in found if "problem" in each]
+
+
 def figure(server: Server, name: str) -> float:
     """One of the server's figures."""
     with server.client() as http:
