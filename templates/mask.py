@@ -30,6 +30,8 @@ _MIN_PARTS = 1.5  # letter heights: lower boxes are not cut
 _SPARSE = 0.3  # of the fullest row of pixels: emptier ones are above or below the lines
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
 _TOUCHING = 0.1  # letter heights, plus two pixels: the same, where letters touch something else on their panel
+_SOFT_EDGE = 0.9  # of the way from the ink's colour to the panel's: what is farther is no soft edge
+_OTHER_COLOUR = 40.0  # of 441, from that way
 _GAP = 5  # pixels between letters
 _GLOW = 0.45  # letter heights: widest glow or shadow around letters
 _GLOWING, _STILL_GLOWING = 0.85, 0.65  # share of the pixels beside letters that are all lighter, or all darker
@@ -154,7 +156,9 @@ def _mark(picture: Pixels, part: _Part, mask: Pixels, blurred: Pixels, panels: l
         mask[panel.area] |= panel.letters
         if ink and ink.confidence > _ON_PANEL:
             # Letters that touch something else on the panel, with what is left of their shadows.
-            touching = np.asarray(cv2.dilate(panel.others, disc(5)), np.uint8) & panel.inner
+            touching = np.asarray(cv2.dilate(panel.others, disc(5)), np.uint8)
+            if not _outlined(picture, panel, ink):
+                touching &= panel.inner
             grown = cv2.dilate(part.written, disc(2 * (2 + _TOUCHING * ink.height) + 1))
             mask[panel.area] |= touching & part.written[panel.area]
             blurred[panel.area] |= touching & np.asarray(grown, np.uint8)[panel.area]
@@ -167,6 +171,19 @@ def _mark(picture: Pixels, part: _Part, mask: Pixels, blurred: Pixels, panels: l
         left, top, right, bottom = part.box
         more = _WHOLE * part.height + 1
         mask[max(0, int(top - more)) : int(bottom + more) + 1, max(0, int(left - more)) : int(right + more) + 1] = 255
+
+
+def _outlined(picture: Pixels, panel: Panel, ink: Ink) -> bool:
+    """Return whether letters have an outline: they may go on beside their panel, on a picture.
+
+    Colours between those of the ink and the panel are a soft edge.
+    """
+    plain = picture[panel.area][(panel.letters == 0) & (panel.others == 0)]
+    if ink.outline is None or not len(plain):
+        return False
+    way, outline = np.median(plain, axis=0) - ink.colour, ink.outline - ink.colour
+    share = float(way @ outline / max(way @ way, 1.0))
+    return share > _SOFT_EDGE or bool(np.linalg.norm(outline - share * way) > _OTHER_COLOUR)
 
 
 def _with_glow(picture: Pixels, written: Pixels, height: float) -> Pixels:

@@ -47,6 +47,15 @@ def test_shapes_of_the_letters_colour_away_from_their_lines_are_kept() -> None:
     assert (mask[shapes] > 0).mean() < 0.1
 
 
+def test_outlined_letters_go_on_beside_a_dark_bar_on_the_picture() -> None:
+    clean = scene(4)
+    clean[:75] = 4
+    clean[75:150, 200:] //= 25
+    worded = write(clean, [("WHAT MY FRIEND SAID\nWHEN HE WAS THERE", 0.5, 0.185)], size=0.13)
+    mask = find_words(as_jpeg(worded.picture), worded.boxes).mask
+    assert (mask[worded.ink > 0] > 0).mean() > 0.98
+
+
 def test_texts_on_strips_of_two_colours_in_one_box_are_removed() -> None:
     picture = np.full((300, 600, 3), 40, np.uint8)
     picture[60:100] = (205, 220, 250)
