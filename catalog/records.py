@@ -95,8 +95,15 @@ class TemplateRef(Record):
     distance: int | None = None
 
 
+# x and y of the upper left corner, width and height, in fractions of the picture.
+Place: TypeAlias = tuple[float, float, float, float]
+
+
 class OcrBox(Record):
-    """A text box that OCR read; its place is in fractions of the picture."""
+    """A text box that OCR read; its place is in fractions of the picture.
+
+    lines: places of the lines of its text; readings of older versions have none.
+    """
 
     text: Text
     x: float
@@ -104,6 +111,7 @@ class OcrBox(Record):
     width: float
     height: float
     confidence: float
+    lines: tuple[Place, ...] = ()
 
 
 # How a picture has to be turned to be read: degrees clockwise, or mirrored.

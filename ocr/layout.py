@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from memeloom.catalog.records import OcrBox, TemplateBox, reading_order
+from memeloom.catalog.records import OcrBox, Place, TemplateBox, reading_order
 from memeloom.ocr.engines.contract import Word
 
 T = TypeVar("T")
@@ -12,6 +12,7 @@ T = TypeVar("T")
 # In line heights: largest gap to the next line of a box, largest gap between words of a line, and largest ratio of
 # the heights of neighbouring lines.
 _LINE_GAP, _WORD_GAP, _MAX_RATIO = 0.9, 1.5, 2.0
+_DIGITS = 4  # of the places of lines: less than a pixel
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,12 @@ def _box(lines: Sequence[Line]) -> OcrBox:
         width=max(line.right for line in lines) - left,
         height=max(line.bottom for line in lines) - top,
         confidence=sum(word.confidence for word in words) / len(words),
+        lines=tuple(_rounded(line.left, line.top, line.right - line.left, line.height) for line in lines),
     )
+
+
+def _rounded(x: float, y: float, width: float, height: float) -> Place:
+    return round(x, _DIGITS), round(y, _DIGITS), round(width, _DIGITS), round(height, _DIGITS)
 
 
 def _distance(point: tuple[float, float], place: TemplateBox) -> tuple[float, float]:

@@ -13,12 +13,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from memeloom.catalog.records import OcrBox, Turn
+from memeloom.catalog.records import OcrBox, Place, Turn
 from memeloom.ocr.engines.contract import Engine, Word
 from memeloom.ocr.words import WordModel, caption_words
 
 Picture = NDArray[np.uint8]
-Place = tuple[float, float, float, float]
 B = TypeVar("B", Word, OcrBox)
 
 # Mean confidence over letters. Of 120 upright memes none was read with less than 94, turned the wrong way none with
@@ -89,10 +88,12 @@ def turn_back(box: B, turn: Turn | None) -> B:
     """Return a word or text box of the turned picture, placed in the picture as it is stored."""
     if turn is None:
         return box
-    x, y, width, height = _BACK[turn](box.x, box.y, box.width, box.height)
+    back = _BACK[turn]
+    x, y, width, height = back(box.x, box.y, box.width, box.height)
     if isinstance(box, Word):
         return replace(box, x=x, y=y, width=width, height=height)
-    return box.model_copy(update={"x": x, "y": y, "width": width, "height": height})
+    lines = tuple(back(*line) for line in box.lines)
+    return box.model_copy(update={"x": x, "y": y, "width": width, "height": height, "lines": lines})
 
 
 def _confidence(words: Sequence[Word]) -> float:

@@ -1,8 +1,8 @@
 """Finds the pixels of words in the boxes that OCR read.
 
 Every frequent colour in a box is tried as ink: letters are thin, of similar height, spread over the box, and in
-contrast to their surroundings. The ring around the best colour shows the outline. A box over several panels above each
-other is cut where the letters of both parts are found. If no colour is good enough, the whole box is masked.
+contrast to their surroundings. The ring around the best colour shows the outline. A box in which no colour is clearly
+that of all letters is looked at line by line. If no colour is good enough, the whole line is masked.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memeloom.catalog.images import Pixels
-from memeloom.catalog.records import OcrBox
+from memeloom.catalog.records import OcrBox, Place
 from memeloom.templates.ink import LETTER, Ink, disc, find_ink
 from memeloom.templates.panels import Panel, find_panel
 
 Rectangle = tuple[float, float, float, float]  # left, top, right and bottom, in pixels
 
 _LETTER_WIDTH = 0.5  # mean width of a letter, spaces included, in its height
-_PITCH = 1.3  # from line to line, in letter heights
+_LINE, _PITCH = 1.05, 1.3  # height of a line, and distance from line to line, in letter heights
 _MAX_LINES = 12
 _AROUND, _ASIDE = 0.45, 1.0  # distance of letters and points from their box, up or down and aside, in letter heights
 _OTHER_HEIGHTS = (0.65, 1.5)  # in multiples of the estimate, tried where that fails (rotated text)
 _CONFIDENT, _ON_PANEL, _MIN_CONFIDENCE = 0.7, 0.6, 0.3
-_WEAK, _CUTS = 0.6, (0.35, 0.5, 0.65)  # less confident boxes are cut there, if both parts are more confident
-_MIN_PARTS = 1.5  # letter heights: lower boxes are not cut
 _SPARSE = 0.3  # of the fullest row of pixels: emptier ones are above or below the lines
 _HALO = 0.03  # letter heights, plus two pixels: compression artefacts around letters
 _TOUCHING = 0.1  # letter heights, plus two pixels: the same, where letters touch something else on their panel
@@ -90,42 +88,41 @@ def find_words(picture: Pixels, boxes: Sequence[OcrBox]) -> Words:
 def letter_height(text: str, width: float, height: float) -> float:
     """Estimate the capital height of `text` in a `width` x `height` box, choosing the lines that fill it."""
     letters = max(1, len(text.strip()))
-    heights = [height / (1.05 + _PITCH * line) for line in range(_MAX_LINES)]
+    heights = [height / (_LINE + _PITCH * line) for line in range(_MAX_LINES)]
     widths = np.array([_LETTER_WIDTH * tall * letters / (line + 1) for line, tall in enumerate(heights)])
     return heights[int(np.abs(np.log(widths / max(width, 1e-9))).argmin())]
 
 
 def _find(picture: Pixels, box: OcrBox, mask: Pixels, blurred: Pixels, panels: list[Panel]) -> Ink | None:
-    tall, wide = mask.shape
-    left, top = max(0.0, box.x * wide), max(0.0, box.y * tall)
-    right, bottom = min(float(wide), (box.x + box.width) * wide), min(float(tall), (box.y + box.height) * tall)
-    if not box.text.strip() or right - left < 1 or bottom - top < 1:
+    """Add the pixels of a text to both masks, and its panels; return the ink of its clearest part."""
+    whole = _rectangle(picture, (box.x, box.y, box.width, box.height))
+    if whole is None or not box.text.strip():
         return None
-    height = max(2.0, letter_height(box.text, right - left, bottom - top))
-    parts = _parts(picture, (left, top, right, bottom), height)
+    left, top, right, bottom = whole
+    parts = [_look_closely(picture, whole, letter_height(box.text, right - left, bottom - top))]
+    if parts[0].confidence < _CONFIDENT and len(box.lines) > 1:
+        # Texts of several sizes, or on different backgrounds.
+        places = [place for line in box.lines if (place := _rectangle(picture, line))]
+        lines = [_look_closely(picture, place, (place[3] - place[1]) / _LINE) for place in places]
+        if sum(line.confidence for line in lines) > parts[0].confidence * len(lines):
+            parts = lines
     for part in parts:
         _mark(picture, part, mask, blurred, panels)
-    return parts[0].ink
+    return max((part.ink for part in parts if part.ink), key=lambda ink: ink.confidence, default=None)
 
 
-def _parts(picture: Pixels, box: Rectangle, height: float) -> list[_Part]:
-    """Find the letters in a box; if it is several texts on different backgrounds, above each other, in each."""
-    whole = _look_closely(picture, box, height)
-    left, top, right, bottom = box
-    if whole.confidence >= _WEAK or bottom - top < _MIN_PARTS * height:
-        return [whole]
-    best = [whole]
-    for share in _CUTS:
-        cut = top + share * (bottom - top)
-        parts = [_look_closely(picture, each, height) for each in ((left, top, right, cut), (left, cut, right, bottom))]
-        worst = min(each.confidence for each in parts)
-        if worst >= max(_CONFIDENT, min(each.confidence for each in best)):
-            best = parts
-    return best
+def _rectangle(picture: Pixels, place: Place) -> Rectangle | None:
+    """Return a place in pixels, as far as it is in the picture; None if nothing of it is."""
+    tall, wide = picture.shape[:2]
+    x, y, width, height = place
+    left, top = max(0.0, x * wide), max(0.0, y * tall)
+    right, bottom = min(float(wide), (x + width) * wide), min(float(tall), (y + height) * tall)
+    return (left, top, right, bottom) if right - left >= 1 and bottom - top >= 1 else None
 
 
 def _look_closely(picture: Pixels, box: Rectangle, height: float) -> _Part:
     """Find the letters in a box, trying other heights if need be, and the panel that they are on."""
+    height = max(2.0, height)
     found = _look(picture, box, height)
     if found is None or found[0].confidence < _CONFIDENT:
         others = [_look(picture, box, height * factor) for factor in _OTHER_HEIGHTS]

@@ -61,6 +61,13 @@ def test_a_box_has_position_and_confidence() -> None:
     assert box.confidence == 80.0
 
 
+def test_a_box_has_the_places_of_its_lines() -> None:
+    words = [Word("one", 0.1, 0.2, 0.2, 0.05, 99.0, 0), Word("more", 0.34, 0.21, 0.36, 0.05, 99.0, 0),
+             Word("line", 0.3, 0.28, 0.1, 0.04, 99.0, 1)]  # fmt: skip
+    (box,) = find_boxes(find_lines(words, aspect=1.0))
+    assert box.lines == ((0.1, 0.2, 0.6, 0.06), (0.3, 0.28, 0.1, 0.04))
+
+
 def test_texts_are_in_the_order_of_the_template() -> None:
     words = line("first", 0.3, 0.05, 0) + line("second", 0.3, 0.9, 1)
     assert [box.text for box in fill_boxes(words, 1.0, [BOTTOM, TOP])] == ["second", "first"]

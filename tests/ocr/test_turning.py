@@ -120,10 +120,12 @@ def test_doubtful_words_that_nobody_knows_are_nonsense(settings: Ocr, model: Wor
 
 
 def test_boxes_are_turned_back() -> None:
-    box = OcrBox(text="a", x=0.1, y=0.2, width=0.3, height=0.05, confidence=99)
+    line = (0.1, 0.2, 0.3, 0.05)
+    box = OcrBox(text="a", x=0.1, y=0.2, width=0.3, height=0.05, confidence=99, lines=(line,))
     places = {turn: turn_back(box, turn) for turn in ("90", "180", "270", "mirrored", None)}
     corners = {turn: tuple(round(v, 9) for v in (b.x, b.y, b.width, b.height)) for turn, b in places.items()}
     assert corners == {
         "90": (0.2, 0.6, 0.05, 0.3), "180": (0.6, 0.75, 0.3, 0.05), "270": (0.75, 0.1, 0.05, 0.3),
         "mirrored": (0.6, 0.2, 0.3, 0.05), None: (0.1, 0.2, 0.3, 0.05),
     }  # fmt: skip
+    assert all(each.lines == ((each.x, each.y, each.width, each.height),) for each in places.values())

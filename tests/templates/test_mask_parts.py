@@ -18,7 +18,8 @@ def around(boxes: tuple[OcrBox, ...], more: float = 0.0) -> OcrBox:
     right = max(box.x + box.width for box in boxes)
     bottom = max(box.y + box.height for box in boxes) + more
     text = " ".join(box.text for box in boxes)
-    return OcrBox(text=text, x=left, y=top, width=right - left, height=bottom - top, confidence=90.0)
+    lines = tuple((box.x, box.y, box.width, box.height) for box in boxes)
+    return OcrBox(text=text, x=left, y=top, width=right - left, height=bottom - top, confidence=90.0, lines=lines)
 
 
 def without_words(picture: Pixels, *boxes: OcrBox) -> Pixels:
