@@ -2,7 +2,8 @@
 
 Every frequent colour in a box is tried as ink: letters are thin, of similar height, spread over the box, and in
 contrast to their surroundings. The ring around the best colour shows the outline. A box in which no colour is clearly
-that of all letters is looked at line by line. If no colour is good enough, the whole line is masked.
+that of all letters is looked at line by line, if the reading has lines and they are clearer. If no colour is good
+enough, the whole line or box is masked.
 """
 
 from collections.abc import Sequence
