@@ -8,6 +8,7 @@ Detection: `rapidocr_lines.py`. The small recogniser: `rapidocr_small.py`. What 
 `rapidocr_text.py`.
 """
 
+import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ _ENOUGH_CHARACTERS, _ENOUGH_CONFIDENCE = 12, 95.0
 _HEIGHT, _MAX_ASPECT = 48, 40
 # A line below this mean confidence is read again from the middle of its height; that must be sure, and so much better.
 _DOUBTFUL, _MIDDLE, _SURE, _BETTER = 0.6, 0.6, 0.8, 0.1
+# Height in pixels at which the detector looks again at a doubtful line, which may be several close ones.
+_CLOSE_LINES = 96
 
 
 class RapidOcr:
@@ -64,12 +67,34 @@ class RapidOcr:
 
     def _read_at(self, picture: Picture, side: float, deadline: float) -> list[Word]:
         words: list[Word] = []
-        for number, corners in enumerate(detect_lines(self._detector, picture, side)):
+        lines = detect_lines(self._detector, picture, side)
+        numbers = itertools.count()
+        for corners in lines:
             # A line takes milliseconds: checking between lines is enough.
             if time.monotonic() > deadline:
                 raise ReadFailed("timeout", f"more than {self._seconds:g} s")
-            words += _to_words(self._read_corners(picture, corners), corners, picture, number)
+            pieces = self._read_corners(picture, corners)
+            for each, read in self._read_close_lines(picture, corners, pieces, lines) or [(corners, pieces)]:
+                words += _to_words(read, each, picture, next(numbers))
         return words
+
+    def _read_close_lines(
+        self, picture: Picture, corners: Corners, pieces: Sequence[Piece], lines: Sequence[Corners]
+    ) -> list[tuple[Corners, list[Piece]]]:
+        """Return the lines that were found as one, doubtful one; none if it is one. lines: all that were found."""
+        left, top = (max(0, math.floor(edge)) for edge in corners.min(axis=0))
+        right, bottom = (math.ceil(edge) for edge in corners.max(axis=0))
+        part = picture[top:bottom, left:right]
+        if _confidence(pieces) >= _DOUBTFUL or part.shape[0] > part.shape[1]:
+            return []
+        side = _CLOSE_LINES * math.sqrt(part.shape[1] / part.shape[0])
+        found = [each + np.array((left, top), np.float32) for each in detect_lines(self._detector, part, side)]
+        read = [(each, self._read_corners(picture, each)) for each in found] if len(found) > 1 else []
+        if not all(_confidence(each) >= _SURE for _, each in read):
+            return []
+        # Boxes reach into lines above and below.
+        others = [line for line in lines if line is not corners]
+        return [(each, words) for each, words in read if not any(_is_in(each, other) for other in others)]
 
     def _read_corners(self, picture: Picture, corners: Corners) -> list[Piece]:
         pieces = self._read_line(crop_line(picture, corners))
@@ -164,6 +189,12 @@ def _total_confidence(words: Sequence[Word]) -> float:
 def _confidence(pieces: Sequence[Piece]) -> float:
     """Return the mean over all characters, 0-1; 0 without any."""
     return sum(len(piece.text) * piece.confidence for piece in pieces) / max(_characters(pieces), 1)
+
+
+def _is_in(corners: Corners, other: Corners) -> bool:
+    """Return whether the middle of a line lies in another."""
+    x, y = corners.mean(axis=0)
+    return cv2.pointPolygonTest(other, (float(x), float(y)), measureDist=False) >= 0
 
 
 def _characters(pieces: Sequence[Piece]) -> int:

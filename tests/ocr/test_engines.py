@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image as Pillow
+from PIL import ImageDraw, ImageFont
 
 from memeloom.catalog.records import TemplateBox
 from memeloom.configs.extras import MissingExtra
@@ -15,6 +16,7 @@ from memeloom.configs.schema import Ocr
 from memeloom.ocr.engines.contract import Engine, EngineMissing, ReadFailed
 from memeloom.ocr.engines.registry import check_engine, open_engine
 from memeloom.ocr.read import read_picture
+from memeloom.serve.drawing.fonts import FONT
 from tests.ocr.memes import bgr, draw_meme
 
 TOP, BOTTOM = "WHEN THE BUILD IS GREEN", "BUT NOBODY RAN THE TESTS"
@@ -67,6 +69,21 @@ def test_a_caption_has_the_boxes_of_its_template(engine: Engine, settings: Ocr) 
 def test_a_picture_without_text_has_no_text(engine: Engine, settings: Ocr) -> None:
     ocr = read_picture(bgr(draw_meme()), engine, settings).ocr
     assert ocr.dropped in {"no text", "low confidence"}
+
+
+@pytest.mark.parametrize("size", [16, 18])
+def test_close_lines_that_are_found_as_one_are_each_read_once(settings: Ocr, size: int) -> None:
+    pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
+    rapidocr = open_engine(settings.model_copy(update={"engine": "rapidocr"}))
+    drawn, font = Pillow.new("RGB", (800, 800), (60, 60, 100)), ImageFont.truetype(FONT, size)
+    lines = (
+        "he is a leader who is the",
+        "personification of hope and courage,",
+        "values, authenticity, and integrity.",
+    )
+    for line, middle in zip(lines, (60 - size, 60, 60 + int(0.9 * size)), strict=True):
+        ImageDraw.Draw(drawn).text((400, middle), line, "white", font, anchor="mm")
+    assert " ".join(word.text for word in rapidocr.read(bgr(drawn))) == " ".join(lines)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 900), (900, 1), (8000, 20), (3, 3)])
