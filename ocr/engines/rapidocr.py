@@ -58,15 +58,18 @@ class RapidOcr:
         """Return the words of `picture`. Raises ReadFailed (``timeout``, ``engine failed``)."""
         deadline = time.monotonic() + self._seconds
         try:
-            words = self._read_at(picture, self._side, deadline)
-            if _is_enough(words):
+            words, are_close = self._read_at(picture, self._side, deadline)
+            if _is_enough(words) and not are_close:
                 return words
-            return max(words, self._read_at(picture, _LARGER_SIDE, deadline), key=_total_confidence)
+            larger, _ = self._read_at(picture, _LARGER_SIDE, deadline)
+            return max(words, larger, key=_total_confidence)
         except RuntimeError as error:  # the base class of ONNX Runtime's errors
             raise ReadFailed("engine failed", str(error).strip().rpartition("\n")[2][:200]) from None
 
-    def _read_at(self, picture: Picture, side: float, deadline: float) -> list[Word]:
+    def _read_at(self, picture: Picture, side: float, deadline: float) -> tuple[list[Word], bool]:
+        """Return the words, and whether lines were so close that they were found as one: the side is small for them."""
         words: list[Word] = []
+        are_close = False
         lines = detect_lines(self._detector, picture, side)
         numbers = itertools.count()
         for corners in lines:
@@ -74,9 +77,11 @@ class RapidOcr:
             if time.monotonic() > deadline:
                 raise ReadFailed("timeout", f"more than {self._seconds:g} s")
             pieces = self._read_corners(picture, corners)
-            for each, read in self._read_close_lines(picture, corners, pieces, lines) or [(corners, pieces)]:
+            close = self._read_close_lines(picture, corners, pieces, lines)
+            are_close |= bool(close)
+            for each, read in close or [(corners, pieces)]:
                 words += _to_words(read, each, picture, next(numbers))
-        return words
+        return words, are_close
 
     def _read_close_lines(
         self, picture: Picture, corners: Corners, pieces: Sequence[Piece], lines: Sequence[Corners]
