@@ -2,8 +2,8 @@
 
 Every frequent colour in a box is tried as ink: letters are thin, of similar height, spread over the box, and in
 contrast to their surroundings. The ring around the best colour shows the outline. A box in which no colour is clearly
-that of all letters is looked at line by line, if the reading has lines and they are clearer. If no colour is good
-enough, the whole line or box is masked.
+that of all letters is looked at line by line, if the reading has lines and they are clearer; so is one that is on no
+plain panel while each of its lines is. If no colour is good enough, the whole line or box is masked.
 """
 
 from collections.abc import Sequence
@@ -101,11 +101,13 @@ def _find(picture: Pixels, box: OcrBox, mask: Pixels, blurred: Pixels, panels: l
         return None
     left, top, right, bottom = whole
     parts = [_look_closely(picture, whole, letter_height(box.text, right - left, bottom - top))]
-    if parts[0].confidence < _CONFIDENT and len(box.lines) > 1:
+    unclear = parts[0].confidence < _CONFIDENT
+    if (unclear or parts[0].panel is None) and len(box.lines) > 1:
         # Texts of several sizes, or on different backgrounds.
         places = [place for line in box.lines if (place := _rectangle(picture, line))]
         lines = [_look_closely(picture, place, (place[3] - place[1]) / _LINE) for place in places]
-        if sum(line.confidence for line in lines) > parts[0].confidence * len(lines):
+        clearer = sum(line.confidence for line in lines) > parts[0].confidence * len(lines)
+        if clearer and (unclear or all(line.panel for line in lines)):
             parts = lines
     for part in parts:
         _mark(picture, part, mask, blurred, panels)

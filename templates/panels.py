@@ -10,6 +10,7 @@ from memeloom.catalog.images import Pixels
 from memeloom.templates.ink import disc
 
 _MARGINS = (0.5, 0.25, 0.1)  # letter heights around the text that are looked at, the largest that suits
+_ASIDE = 0.3  # letter heights beside the text's box where more letters may be
 _SHADES = 16  # of brightness, and of both colour differences, in the histogram of colours
 _EVEN = (20.0, 36.0, 36.0)  # of 255: largest deviation of brightness and colour of a panel
 _LEAST = 0.3  # share of the area that the panel has
@@ -20,7 +21,7 @@ _BLURRED = 0.5  # letter heights: the same, for what is all inside the panel
 _TALL = 1.2  # letter heights: what is lower may be thicker
 _COVERED = 0.85  # of the text's box: the text is not beside the panel
 _CONTACT = 0.5  # of its width: what touches more where the panel ends is a part of what is beyond
-_INSIDE = 0.8  # of a letter's area, in the text's box, where it reaches the rim of what is looked at
+_INSIDE, _PARTLY = 0.8, 0.2  # of a letter's area, near the text, if it reaches the rim of what is looked at, and else
 _MOST_REST = 0.5  # of the letters' area in their box: what is neither letter nor panel
 _AROUND = 0.8  # share of the pixels around letters that are the panel
 _HALO = 0.1  # letter heights, plus three pixels: compression artefacts around letters
@@ -49,7 +50,8 @@ def find_panel(picture: Pixels, box: tuple[float, float, float, float], height: 
     for margin in _MARGINS:
         more = margin * height + 2
         rows = slice(max(0, int(top - more)), int(np.ceil(bottom + more)))
-        columns = slice(max(0, int(left - more)), int(np.ceil(right + more)))
+        aside = more + _ASIDE * height
+        columns = slice(max(0, int(left - aside)), int(np.ceil(right + aside)))
         inside = np.zeros(picture.shape[:2], np.bool_)
         inside[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))] = True
         found = _letters(picture[rows, columns], inside[rows, columns], height)
@@ -72,14 +74,16 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
     np.maximum.at(thick, np.asarray(labels.ravel(), np.int64), cv2.distanceTransform(1 - near, cv2.DIST_L2, 3).ravel())
     rim = np.ones(others.shape, np.bool_)
     rim[1:-1, 1:-1] = False
-    within, at_rim = (np.bincount(labels[where], minlength=count) for where in (inside, rim))
+    near_text = cv2.dilate(inside.astype(np.uint8), np.ones((1, 2 * int(_ASIDE * height) + 1), np.uint8)) > 0
+    within, at_rim = (np.bincount(labels[where], minlength=count) for where in (near_text, rim))
     beyond = cv2.dilate(others & (1 - inner), np.ones((3, 3), np.uint8)) > 0
     contact = np.bincount(labels[beyond], minlength=count)
-    in_box = (within > _INSIDE * np.bincount(labels.ravel(), minlength=count)) | ((within > 0) & (at_rim == 0))
+    within = within / np.bincount(labels.ravel(), minlength=count)
+    of_text = (within > _INSIDE) | ((within > _PARTLY) & (at_rim == 0))
     # Bold letters and lines are blobs where compression blurs them.
     low = (stats[:, cv2.CC_STAT_HEIGHT] <= _TALL * height) | (thick <= _BLURRED * height)
     low &= (at_rim == 0) & (contact == 0)
-    is_letter = ((thick <= max(_THICK * height, 1.5)) | low) & in_box
+    is_letter = ((thick <= max(_THICK * height, 1.5)) | low) & of_text
     is_letter &= contact < np.maximum(height, _CONTACT * stats[:, cv2.CC_STAT_WIDTH])
     is_letter[0] = False  # the panel and what is around it
     letters = is_letter[labels].astype(np.uint8)

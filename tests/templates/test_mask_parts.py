@@ -109,3 +109,13 @@ def test_shapes_that_go_on_below_the_text_are_kept() -> None:
     mask = find_words(as_jpeg(worded.picture), (around(worded.boxes, 0.03),)).mask
     assert (mask[worded.ink > 0] > 0).mean() > 0.98
     assert (mask[fence] > 0).mean() < 0.02
+
+
+def test_strips_of_one_text_on_a_picture_are_each_filled_with_their_colour() -> None:
+    clean = scene(9)
+    for top in (60, 120, 180):
+        clean[top : top + 46, 60:440] = (30, 30, 200)
+    lines = [("HALF A MILLION JOBS", 0.5, 0.2075), ("WERE GAINED", 0.5, 0.3575), ("AT 9.9%", 0.5, 0.5075)]
+    worded = write(clean, lines, size=0.09, outline=None)
+    cleaned = without_words(as_jpeg(worded.picture), around(worded.boxes))
+    assert (np.abs(cleaned.astype(int) - as_jpeg(clean)).max(axis=2) > 40).mean() < 0.002

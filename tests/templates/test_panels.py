@@ -88,3 +88,11 @@ def test_bold_lines_that_are_blurred_to_one_piece_are_letters_also_beyond_their_
     panel = find_panel(picture, (95, 58, 302, 130), 40)
     assert panel is not None
     assert panel.letters[picture[panel.area].max(axis=2) < 100].all()
+
+
+def test_a_sign_beside_its_text_box_comes_off() -> None:
+    worded = write(np.full((300, 500, 3), 200, np.uint8), [("DOWN BY 9.9%", 0.5, 0.3)], size=0.15, outline=None)
+    (box,) = worded.boxes
+    narrow = box.model_copy(update={"width": box.width - 0.06})
+    done = without_words(CaptionedScene(worded.clean, worded.picture, (narrow,)))
+    assert cv2.absdiff(done, worded.clean).max() < 24
