@@ -78,8 +78,8 @@ def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pi
     within, at_rim = (np.bincount(labels[where], minlength=count) for where in (near_text, rim))
     beyond = cv2.dilate(others & (1 - inner), np.ones((3, 3), np.uint8)) > 0
     contact = np.bincount(labels[beyond], minlength=count)
-    within = within / np.bincount(labels.ravel(), minlength=count)
-    of_text = (within > _INSIDE) | ((within > _PARTLY) & (at_rim == 0))
+    share = within / np.bincount(labels.ravel(), minlength=count)
+    of_text = (share > _INSIDE) | ((share > _PARTLY) & (at_rim == 0))
     # Bold letters and lines are blobs where compression blurs them.
     low = (stats[:, cv2.CC_STAT_HEIGHT] <= _TALL * height) | (thick <= _BLURRED * height)
     low &= (at_rim == 0) & (contact == 0)
