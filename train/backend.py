@@ -99,7 +99,7 @@ def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla
     TensorFlow's own kernels; JAX always uses XLA.
     """
     if BACKEND == "tensorflow":
-        return _traced(tf.function(function, jit_compile=xla))
+        return _traced(tf.function(function, jit_compile=xla, autograph=False))
 
     def of_values(values: Sequence[Any], *arguments: Any) -> Any:
         with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
