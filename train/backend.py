@@ -58,9 +58,9 @@ def _hidden(*packages: str) -> Iterator[None]:
 
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# TensorFlow and Keras import these where they are installed, though nobody here passes them a data frame: a quarter of
-# the time that TensorFlow takes.
-with muted(), _hidden("pandas", "IPython", *([] if _uses_jax() else ["jax"])):
+# TensorFlow and Keras import these where they are installed, though nobody here passes them a data frame or a sparse
+# matrix: a third of the time that TensorFlow takes.
+with muted(), _hidden("pandas", "IPython", *([] if _uses_jax() else ["jax", "scipy"])):
     import keras
 
     BACKEND: str = keras.backend.backend()
