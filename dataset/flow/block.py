@@ -154,10 +154,9 @@ class Block:
     def __init__(self, stream: FileIO) -> None:
         self._stream = stream
         start = np.zeros(_PREAMBLE, "<u8")
-        _fill(stream, start)
-        preamble = start.tolist()
-        if preamble[0] != _MAGIC:
+        if not _fill(stream, start) or start[0] != _MAGIC:
             raise MemeloomError(f"{stream.name}: not a block; remove its folder and build the dataset again")
+        preamble: list[int] = start.tolist()
         self.rows = preamble[1]
         self._at = dict(zip(_SECTIONS, preamble[2:], strict=True))
 
@@ -234,7 +233,7 @@ class Block:
 
 def _fill(stream: FileIO, values: Array) -> bool:
     """Read `values` from a stream; False if it ends before. `np.fromfile` takes twice as long for few."""
-    left = memoryview(values.view("u1"))
+    left = values.view(np.uint8).data
     while left:
         count = stream.readinto(left)
         if not count:
