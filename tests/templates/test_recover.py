@@ -118,7 +118,7 @@ def test_members_on_another_picture_are_left_out(unsearched: None) -> None:
 
 
 def test_the_order_of_the_members_does_not_matter() -> None:
-    members = [member(3, number, size=(160, 128)) for number in range(4)]
+    members = [member(3, number, size=(120, 96)) for number in range(4)]
     first, second = recovered(members), recovered(members[::-1])
     assert np.array_equal(first.picture, second.picture)
 
