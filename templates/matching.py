@@ -127,8 +127,11 @@ def _search(sources: Floats, targets: Floats) -> tuple[Places, Floats]:
     """Return the number of the source closest to each target, and their squared distance."""
     norms, turned = (sources**2).sum(axis=1) / 2, np.ascontiguousarray(sources.T)
     found, step = np.empty(len(targets), np.int64), max(1, 4_000_000 // len(sources))
+    room = np.empty((min(step, len(targets)), len(sources)), np.float32)
     for at in range(0, len(targets), step):
-        found[at : at + step] = (norms - targets[at : at + step] @ turned).argmin(axis=1)
+        some = targets[at : at + step]
+        far = np.matmul(some, turned, out=room[: len(some)])
+        found[at : at + step] = np.subtract(norms, far, out=far).argmin(axis=1)
     return found, _distances(targets, sources[found])
 
 
@@ -182,7 +185,9 @@ def _distances(some: Floats, others: Floats) -> Floats:
 def patches(image: Floats, places: Places) -> Floats:
     """Return the colours of the patches around pixels, (places, side * side * 3)."""
     y, x = np.divmod(places, image.shape[1])
-    windows = sliding_window_view(image[:, :, :3], (SIDE, SIDE), axis=(0, 1))
+    # One plane a colour: the pixels of a row are copied at once.
+    planes = np.ascontiguousarray(image[:, :, :3].transpose(2, 0, 1))
+    windows = sliding_window_view(planes, (SIDE, SIDE), axis=(1, 2)).transpose(1, 2, 0, 3, 4)
     return np.asarray(windows[y - RADIUS, x - RADIUS].reshape(len(places), -1), np.float32)
 
 

@@ -251,7 +251,7 @@ def _apart(pixels: Pixels, words: Words) -> NDArray[np.float32]:
     """Return how far each pixel is from colours that words have, 0 to 1; black and white are always such."""
     inks = [colour for ink in words.inks if ink for colour in (ink.colour, ink.outline) if colour is not None]
     inked = np.zeros(pixels.shape[:2], np.bool_)
-    for colour in (np.zeros(3), np.full(3, 255.0), *inks):
+    for colour in np.unique([np.zeros(3), np.full(3, 255.0), *inks], axis=0):
         difference = pixels - colour.astype(np.float32)
         inked |= np.einsum("ijk,ijk->ij", difference, difference) < _INK**2
     if inked.all():

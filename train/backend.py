@@ -58,9 +58,9 @@ def _hidden(*packages: str) -> Iterator[None]:
 
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# TensorFlow and Keras import these where they are installed, though nobody here passes them a data frame: a quarter of
-# the time that TensorFlow takes.
-with muted(), _hidden("pandas", "IPython", *([] if _uses_jax() else ["jax"])):
+# TensorFlow and Keras import these where they are installed, though nobody here passes them a data frame or a sparse
+# matrix: a third of the time that TensorFlow takes.
+with muted(), _hidden("pandas", "IPython", *([] if _uses_jax() else ["jax", "scipy"])):
     import keras
 
     BACKEND: str = keras.backend.backend()
@@ -99,7 +99,7 @@ def compiled(function: Callable[..., Any], *, variables: Sequence[Any] = (), xla
     TensorFlow's own kernels; JAX always uses XLA.
     """
     if BACKEND == "tensorflow":
-        return _traced(tf.function(function, jit_compile=xla))
+        return _traced(tf.function(function, jit_compile=xla, autograph=False))
 
     def of_values(values: Sequence[Any], *arguments: Any) -> Any:
         with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):

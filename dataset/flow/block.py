@@ -18,9 +18,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from io import FileIO
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,11 +151,12 @@ def _index(rows: Array) -> NDArray[np.uint32]:
 class Block:
     """An open block with `rows` captions."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: FileIO) -> None:
         self._stream = stream
-        preamble = [int(number) for number in np.fromfile(stream, "<u8", _PREAMBLE)]
-        if len(preamble) < _PREAMBLE or preamble[0] != _MAGIC:
+        start = np.zeros(_PREAMBLE, "<u8")
+        if not _fill(stream, start) or start[0] != _MAGIC:
             raise MemeloomError(f"{stream.name}: not a block; remove its folder and build the dataset again")
+        preamble: list[int] = start.tolist()
         self.rows = preamble[1]
         self._at = dict(zip(_SECTIONS, preamble[2:], strict=True))
 
@@ -223,10 +225,21 @@ class Block:
 
     def _read(self, section: str, kind: Any, count: int, offset: int = 0) -> Array:
         self._stream.seek(self._at[section] + offset)
-        found = np.fromfile(self._stream, kind, count)
-        if len(found) < count:
+        found = np.empty(count, kind)
+        if not _fill(self._stream, found):
             raise MemeloomError(f"{self._stream.name}: cut off; remove its folder and build the dataset again")
         return found
+
+
+def _fill(stream: FileIO, values: Array) -> bool:
+    """Read `values` from a stream; False if it ends before. `np.fromfile` takes twice as long for few."""
+    left = values.view(np.uint8).data
+    while left:
+        count = stream.readinto(left)
+        if not count:
+            return False
+        left = left[count:]
+    return True
 
 
 def power_of_two(count: int, each: int) -> int:

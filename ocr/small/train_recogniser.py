@@ -77,7 +77,7 @@ def train(batches: Iterator[Sequence[Line]], seconds: float) -> Any:
     optimiser = keras.optimizers.AdamW(_RATE, weight_decay=_DECAY, global_clipnorm=_CLIP)
     optimiser.build(network.trainable_variables)
 
-    @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
+    @tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
     def step(pictures: Any, columns: Any, known: Any, texts: Any, share: Any) -> tuple[Any, Any]:
         with tf.GradientTape() as tape:
             logits = network(tf.cast(pictures, tf.float32) / 127.5 - 1, training=True)[:, 0]

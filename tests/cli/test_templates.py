@@ -16,8 +16,10 @@ from memeloom.catalog.stores import open_blobs, open_documents
 from memeloom.configs.load import load_config
 from memeloom.demo import scenes
 from memeloom.serve.drawing.draw import draw_caption
+from memeloom.templates import recover, worker
 from memeloom.templates.stage import match_memes
 from tests.cli.conftest import Memeloom, catalog
+from tests.in_process import work_in_process
 
 TEXTS = (("when it works", "the first time"), ("nobody", "asked for this"), ("one more", "cup of coffee"))
 
@@ -34,7 +36,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if getattr(function, "__module__", "") == scenes.__name__ and not name.startswith("_")
     )  # fmt: skip
     for number, texts in enumerate(TEXTS):
-        pixels = np.asarray(draw_caption(Image.fromarray(np.asarray(scene(), np.uint8)), (), list(texts)))
+        pixels = np.asarray(draw_caption(scene().resize((250, 210)), (), list(texts)))
         data = cv2.imencode(".jpg", pixels[:, :, ::-1])[1].tobytes()
         blobs.put(data)
         image = inspect_image(data, max_bytes=10**8, max_pixels=10**8)
@@ -43,7 +45,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents.close()
     shutil.copytree(folder / "before", folder / "after")
     settings = [each.replace("/before/", "/after/") for each in settings]
-    match_memes(load_config(overrides=[*settings, f"runs={folder}/runs", "engine.workers=1"], environment={}))
+    with pytest.MonkeyPatch.context() as patch:
+        work_in_process(patch, worker)
+        patch.setattr(recover, "uncover", lambda merged, layers: merged)
+        match_memes(load_config(overrides=[*settings, f"runs={folder}/runs", "engine.workers=1"], environment={}))
     return folder
 
 

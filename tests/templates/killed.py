@@ -12,7 +12,7 @@ import importlib, os, signal, sys
 import pytest
 from memeloom.catalog.stores import open_documents
 from memeloom.configs.schema import Config
-from memeloom.templates import worker
+from memeloom.templates import recover, worker
 from tests.in_process import work_in_process
 
 class Killed:
@@ -32,6 +32,7 @@ class Killed:
 if __name__ == "__main__":
     config, module, function, writes = sys.argv[1:]
     work_in_process(pytest.MonkeyPatch(), worker)
+    recover.uncover = lambda merged, layers: merged
     stage = importlib.import_module(module)
     stage.open_documents = lambda store: Killed(open_documents(store), int(writes))
     getattr(stage, function)(Config.model_validate_json(config))

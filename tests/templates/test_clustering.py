@@ -19,6 +19,7 @@ from tests.templates.pictures import captioned, draw, encode
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
+@pytest.mark.usefixtures("unsearched")
 def test_three_captions_on_one_picture_make_a_template(config: Config, catalog: MemeCatalog) -> None:
     catalog.memes_on(1, "a", range(3))
     catalog.memes_on(2, "b", range(2))
@@ -37,6 +38,7 @@ def test_three_captions_on_one_picture_make_a_template(config: Config, catalog: 
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("unsearched")
 def test_later_memes_match_and_a_run_without_new_memes_changes_nothing(config: Config, catalog: MemeCatalog) -> None:
     catalog.memes_on(1, "a", range(3))
     match_memes(config)

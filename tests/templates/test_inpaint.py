@@ -14,7 +14,7 @@ TEXTS = [("WHEN YOU FINALLY\nFIX THE BUG", 0.5, 0.14), ("AND FIND THREE MORE", 0
 
 def test_inpainting_is_closer_to_the_truth_than_the_words() -> None:
     for seed in range(8):
-        worded = write(scene(seed), TEXTS)
+        worded = write(scene(seed, 320, 256), TEXTS)
         picture = as_jpeg(worded.picture)
         filled = inpaint(picture, find_words(picture, worded.boxes).mask)
         assert psnr(filled, worded.clean, worded.ink) > psnr(picture, worded.clean, worded.ink) + 8

@@ -21,6 +21,10 @@ TEXTS = [("WHEN YOU FINALLY", 0.5, 0.1), ("FIX THE BUG", 0.5, 0.9)]
 KNOWN = TemplateRef(id="known", slug="known", name="known")
 
 
+def small(seed: int) -> Pixels:
+    return scene(seed, 250, 200)
+
+
 def jpeg(picture: Pixels) -> bytes:
     return cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, 90])[1].tobytes()
 
@@ -30,14 +34,14 @@ def reading(boxes: tuple[OcrBox, ...]) -> Ocr:
 
 
 def put(catalog: MemeCatalog, name: str, seed: int, *, is_read: bool = True, **facts: object) -> None:
-    """A meme on `scene(seed)` in the catalog."""
-    worded = write(scene(seed), TEXTS)
+    """A meme on `small(seed)` in the catalog."""
+    worded = write(small(seed), TEXTS)
     catalog.meme(name, jpeg(worded.picture), ocr=reading(worded.boxes) if is_read else None, **facts)
 
 
 def put_known(catalog: MemeCatalog) -> None:
-    """The template "known", `scene(1)`."""
-    catalog.template("known", None, image=catalog.image(jpeg(scene(1))))
+    """The template "known", `small(1)`."""
+    catalog.template("known", None, image=catalog.image(jpeg(small(1))))
 
 
 def test_each_meme_gets_a_picture_without_words_and_a_mask(config: Config, catalog: MemeCatalog) -> None:
@@ -53,12 +57,12 @@ def test_each_meme_gets_a_picture_without_words_and_a_mask(config: Config, catal
         assert meme.clean.method == method
         assert meme.clean.made_from[0] == meme.image.key
         assert len(meme.clean.made_from) == (2 if method == "template" else 1)
-        assert (meme.clean.image.width, meme.clean.image.height) == (500, 400)
+        assert (meme.clean.image.width, meme.clean.image.height) == (250, 200)
         assert meme.clean.mask is not None
         keys = meme.clean.image.key, meme.image.key, meme.clean.mask
         clean, before, mask = (decode_image(catalog.blobs.get(key)) for key in keys)
         assert set(np.unique(mask)) == {0, 255}
-        assert psnr(clean, scene(seed), mask[:, :, 0]) > psnr(before, scene(seed), mask[:, :, 0]) + 5
+        assert psnr(clean, small(seed), mask[:, :, 0]) > psnr(before, small(seed), mask[:, :, 0]) + 5
 
 
 def test_a_second_run_changes_nothing(config: Config, catalog: MemeCatalog) -> None:
@@ -73,7 +77,7 @@ def test_a_second_run_changes_nothing(config: Config, catalog: MemeCatalog) -> N
 
 def test_reasons_are_counted_and_failed_memes_retried(config: Config, catalog: MemeCatalog) -> None:
     put_known(catalog)
-    catalog.meme("plain", jpeg(scene(1)), template=KNOWN)
+    catalog.meme("plain", jpeg(small(1)), template=KNOWN)
     put(catalog, "broken", 3)
     broken = catalog.get("broken").image
     assert broken is not None
@@ -90,7 +94,7 @@ def test_a_skipped_meme_is_processed_once_it_is_read(config: Config, catalog: Me
     put(catalog, "later", 2, is_read=False, template=KNOWN)
     assert inpaint_memes(config).counts["inpainted"] == 0
     assert catalog.get("later").clean is None
-    ocr = reading(write(scene(2), TEXTS).boxes)
+    ocr = reading(write(small(2), TEXTS).boxes)
     catalog.documents.upsert([Meme(id="test:later", source="test", ocr=ocr, fetched_at=LONG_AGO)])
     assert inpaint_memes(config).counts["inpainted"] == 1
 
@@ -102,7 +106,7 @@ def test_a_picture_made_without_a_reading_is_made_again_with_one(config: Config,
     unread = catalog.get("later").clean
     assert unread is not None
     assert unread.read == 0
-    ocr = reading(write(scene(1), TEXTS).boxes)
+    ocr = reading(write(small(1), TEXTS).boxes)
     catalog.documents.upsert([Meme(id="test:later", source="test", ocr=ocr, fetched_at=LONG_AGO)])
     assert inpaint_memes(config).counts["from template"] == 1
     read = catalog.get("later").clean

@@ -6,21 +6,28 @@ import cv2
 import numpy as np
 import pytest
 
+from memeloom.catalog.images import Pixels
 from memeloom.templates.boxes import learn_boxes
 from memeloom.templates.recover import Member, Recovered, recover
-from tests.templates.scenes import YELLOW, as_jpeg, psnr, scene, write
+from tests.templates import scenes
+from tests.templates.scenes import YELLOW, as_jpeg, psnr, write
 
 WORDS = ["NOBODY", "KNOWS", "WHY", "TESTS", "ARE", "GREEN", "ON", "THIS", "MACHINE", "BUT", "NOT", "WHEN", "RAINS"]
+SMALL, LARGE = (320, 256), (500, 400)  # thin outlines are seen in large pictures only
 
 
-def member(seed: int, number: int, *, read: bool = True, style: str = "plain") -> Member:
-    """A meme on `scene(seed)`: words of its own on top and below, its own size and quality."""
+def scene(seed: int, size: tuple[int, int] = SMALL) -> Pixels:
+    return scenes.scene(seed, *size)
+
+
+def member(seed: int, number: int, *, read: bool = True, style: str = "plain", size: tuple[int, int] = SMALL) -> Member:
+    """A meme on `scene(seed, size)`: words of its own on top and below, its own size and quality."""
     chance = random.Random(number)
     texts = [
         (" ".join(chance.sample(WORDS, chance.randint(2, 4))), 0.5, 0.1),
         (" ".join(chance.sample(WORDS, chance.randint(2, 4))), 0.5, 0.9),
     ]
-    ground = scene(seed)
+    ground = scene(seed, size)
     if style == "mirrored":
         ground = np.ascontiguousarray(ground[:, ::-1])
     worded = write(ground, texts, size=0.09, colour=YELLOW if style == "yellow" else (255, 255, 255))
@@ -37,8 +44,8 @@ def member(seed: int, number: int, *, read: bool = True, style: str = "plain") -
     return Member(f"{number:064x}", as_jpeg(picture, chance.randint(60, 92)), boxes if read else ())
 
 
-def distance(found: Recovered, seed: int) -> float:
-    truth = cv2.resize(scene(seed), found.picture.shape[1::-1], interpolation=cv2.INTER_AREA)
+def distance(found: Recovered, seed: int, size: tuple[int, int] = SMALL) -> float:
+    truth = cv2.resize(scene(seed, size), found.picture.shape[1::-1], interpolation=cv2.INTER_AREA)
     return psnr(found.picture, np.asarray(truth, np.uint8))
 
 
@@ -52,13 +59,13 @@ def recovered(members: list[Member]) -> Recovered:
 def from_read() -> Recovered:
     """From ten memes whose words were read, in several styles."""
     styles = ["plain"] * 7 + ["mirrored", "framed", "yellow"]
-    return recovered([member(1, number, style=style) for number, style in enumerate(styles)])
+    return recovered([member(1, number, style=style, size=LARGE) for number, style in enumerate(styles)])
 
 
 def test_the_clean_picture_is_recovered_from_ten_memes(from_read: Recovered) -> None:
     assert from_read.left_out == 0
     assert abs(from_read.picture.shape[1] / from_read.picture.shape[0] - 500 / 400) < 0.02
-    assert distance(from_read, 1) > 32
+    assert distance(from_read, 1, LARGE) > 32
 
 
 def test_text_boxes_are_learned_with_their_style(from_read: Recovered) -> None:
@@ -91,7 +98,7 @@ def test_words_of_the_template_itself_survive_and_are_no_text_box() -> None:
         members.append(Member(f"{number:064x}", as_jpeg(caption.picture), (*own.boxes, *caption.boxes)))
     found = recovered(members)
     truth = np.asarray(cv2.resize(own.picture, found.picture.shape[1::-1], interpolation=cv2.INTER_AREA), np.uint8)
-    assert psnr(found.picture[150:250], truth[150:250]) > 32
+    assert psnr(found.picture[96:160], truth[96:160]) > 32
     (box,) = learn_boxes(found.placed, found.picture)
     assert box.y + box.height < 0.3
 
@@ -104,14 +111,14 @@ def test_picture_and_text_boxes_are_recovered_without_readings() -> None:
     assert boxes[0].y < 0.1 < boxes[0].y + boxes[0].height < 0.3
 
 
-def test_members_on_another_picture_are_left_out() -> None:
+def test_members_on_another_picture_are_left_out(unsearched: None) -> None:
     found = recovered([member(2, number) for number in range(6)] + [member(70, 100), member(71, 101)])
     assert found.left_out == 2
     assert distance(found, 2) > 30
 
 
 def test_the_order_of_the_members_does_not_matter() -> None:
-    members = [member(3, number) for number in range(4)]
+    members = [member(3, number, size=(120, 96)) for number in range(4)]
     first, second = recovered(members), recovered(members[::-1])
     assert np.array_equal(first.picture, second.picture)
 
@@ -121,7 +128,7 @@ def test_two_memes_or_memes_on_different_pictures_are_not_enough() -> None:
         assert recover(members) is None
 
 
-def test_extreme_sizes_do_not_fit() -> None:
+def test_extreme_sizes_do_not_fit(unsearched: None) -> None:
     odd = [
         Member(f"{900 + number:064x}", np.full((*shape, 3), 90, np.uint8))
         for number, shape in enumerate([(1, 1), (1, 5000), (5000, 1), (3000, 2500)])
@@ -129,7 +136,7 @@ def test_extreme_sizes_do_not_fit() -> None:
     assert recovered([member(5, number) for number in range(4)] + odd).left_out == 4
 
 
-def test_texts_side_by_side_are_two_boxes_although_a_long_one_covers_both() -> None:
+def test_texts_side_by_side_are_two_boxes_although_a_long_one_covers_both(unsearched: None) -> None:
     members = []
     for number in range(7):
         texts = [(WORDS[number], 0.25, 0.5), (WORDS[-1 - number], 0.75, 0.5)]
@@ -149,4 +156,4 @@ def test_a_caption_that_three_of_four_memes_share_is_no_part_of_the_template() -
     members = [Member(f"{n:064x}", as_jpeg(each.picture), each.boxes) for n, each in enumerate(worded)]
     found = recovered(members)
     truth = np.asarray(cv2.resize(scene(9), found.picture.shape[1::-1], interpolation=cv2.INTER_AREA), np.uint8)
-    assert psnr(found.picture[:80], truth[:80]) > 22
+    assert psnr(found.picture[:51], truth[:51]) > 22

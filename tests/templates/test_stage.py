@@ -138,6 +138,7 @@ def test_a_found_template_gets_picture_and_text_boxes_in_the_same_run(config: Co
     assert "pictures recovered" not in match_memes(config).counts
 
 
+@pytest.mark.usefixtures("unsearched")
 def test_a_template_named_by_pages_gets_a_picture_without_leased_work(config: Config, catalog: MemeCatalog) -> None:
     ref = catalog.template("bare", None).ref()
     for number in range(4):

@@ -28,6 +28,7 @@ def until_done(config: Config, catalog: MemeCatalog) -> None:
     match_memes(config)
 
 
+@pytest.mark.usefixtures("unsearched")
 def test_kills_between_writes_lose_and_repeat_nothing(config: Config, catalog: MemeCatalog) -> None:
     brief = with_(config, lease_seconds=1.0, attempts=50)
     catalog.template("known", draw(7))
@@ -66,7 +67,7 @@ def test_two_concurrent_runs_agree(config: Config, catalog: MemeCatalog) -> None
     assert catalog.documents.counts().stages["templates"] == StageCounts(done=12)
 
 
-@pytest.mark.usefixtures("in_process")
+@pytest.mark.usefixtures("in_process", "unsearched")
 def test_mongodb_gives_the_same_result(config: Config, mongo_url: str) -> None:
     remote = config.model_copy(update={"store": config.store.model_copy(update={"documents": mongo_url})})
     catalog = MemeCatalog(remote)

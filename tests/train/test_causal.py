@@ -238,7 +238,7 @@ def model(trained_causal: Config) -> Captioner:
 def test_training_and_decoding_with_xla_give_what_they_give_without(
     toy: Toy, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    sizes = {"model": "causal", "steps": 2, "steps_per_epoch": 2, "validation_batches": 1}
+    sizes = {"model": "causal", "steps": 2, "steps_per_epoch": 2, "samples_per_epoch": 3, "validation_batches": 1}
     plain, compiled = (toy(tmp_path, output=str(tmp_path / name), **sizes) for name in ("plain", "compiled"))
     train_model(plain)
     request.getfixturevalue("xla")

@@ -61,7 +61,7 @@ def settings(toy: Toy, tmp_path: Path) -> Callable[..., Config]:
     def make(kind: str, devices: str) -> Config:
         config = toy(
             tmp_path, model=kind, output=str(tmp_path / devices), devices=devices,
-            steps=4, steps_per_epoch=2, samples_per_epoch=0, validation_batches=2,
+            steps=4, steps_per_epoch=2, validation_batches=2,
             convnet__dropout=0, convnet__learning_rate=0.0005, convnet__clip_norm=0.5,
             causal__learning_rate=0.0002, causal__clip_norm=0.5,
             transformer__learning_rate=0.0005, transformer__clip_norm=0.5,

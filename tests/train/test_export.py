@@ -67,7 +67,7 @@ def pictured_causal(
     """Settings of a `causal` that uses pictures, and learned no captions of one of its templates."""
     return train_on_pictures(
         tmp_path_factory.mktemp("pictures"), toy, write_dataset, model="causal", steps=20, steps_per_epoch=20,
-        samples_per_epoch=0, causal__units=8, causal__pictures="true",
+        causal__units=8, causal__pictures="true",
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ LORA = "llama3"
 SEEING = "pali_gemma"
 TRAINING: dict[str, Any] = {
     "model": "hub", "hub__sequence_length": WINDOW, "hub__batch": 8, "hub__learning_rate": 0.01,
-    "hub__warmup_steps": 0, "hub__schedule": "constant", "steps": 24, "steps_per_epoch": 12, "samples_per_epoch": 0,
+    "hub__warmup_steps": 0, "hub__schedule": "constant", "steps": 24, "steps_per_epoch": 12,
     "validation_batches": 99,
 }  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_other_texts_help_where_captions_are_few(
     (tmp_path / "texts.txt").write_text("\n".join(words * 3))
     bits = {}
     for name, pretrain in (("plain", "[]"), ("pretrained", f"[{tmp_path / 'texts.txt'}]")):
-        config = toy(tmp_path, output=str(tmp_path / name), model=kind, pretrain=pretrain)
+        config = toy(tmp_path, output=str(tmp_path / name), model=kind, pretrain=pretrain, steps_per_epoch=12)
         train_model(config)
         check = open_dataset(Path(config.train.dataset)).validation
         scores = load_model(tmp_path / name).score(check, 0, len(check))

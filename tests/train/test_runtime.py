@@ -95,7 +95,7 @@ def pictured(tmp_path_factory: pytest.TempPathFactory, toy: Toy, write_dataset: 
     """A function that returns the settings of an untrained model that uses pictures, by its kind."""
 
     def trained(kind: str, **changes: Any) -> Config:
-        sizes: dict[str, Any] = {"steps": 6, "steps_per_epoch": 6, "samples_per_epoch": 0, "validation_batches": 1}
+        sizes: dict[str, Any] = {"steps": 6, "steps_per_epoch": 6, "validation_batches": 1}
         return train_on_pictures(tmp_path_factory.mktemp(kind), toy, write_dataset, model=kind, **sizes, **changes)
 
     return trained
@@ -106,7 +106,7 @@ def test_causal_on_numpy_gives_the_probabilities_of_keras(toy: Toy, tmp_path: Pa
     from memeloom.train.fit import train_model
 
     config = toy(
-        tmp_path, model="causal", causal__layers=layers, steps=8, steps_per_epoch=8, samples_per_epoch=0,
+        tmp_path, model="causal", causal__layers=layers, steps=8, steps_per_epoch=8,
         causal__learning_rate=0.05,
     )  # fmt: skip
     train_model(config)

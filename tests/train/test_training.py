@@ -129,7 +129,7 @@ class Stopper(Progress):
 
 def to_be_stopped(toy: Toy, tmp_path: Path, kind: str) -> tuple[Config, Config]:
     """Settings of two equal trainings."""
-    sizes: dict[str, Any] = {"model": kind, "steps": 12, "steps_per_epoch": 3, "samples_per_epoch": 0}
+    sizes: dict[str, Any] = {"model": kind, "steps": 12, "steps_per_epoch": 3}
     undisturbed, killed = (toy(tmp_path, output=str(tmp_path / name), **sizes) for name in ("undisturbed", "killed"))
     return undisturbed, killed
 
@@ -202,7 +202,7 @@ def test_training_with_16_bits_learns_and_resumes_exactly(
     copy = tmp_path / "copy"
     sizes: dict[str, Any] = {
         "model": kind, "steps": 20, "steps_per_epoch": 10, "precision": precision, "convnet__clip_norm": 1.0,
-        "causal__schedule": "constant", "transformer__schedule": "constant", "samples_per_epoch": 0,
+        "causal__schedule": "constant", "transformer__schedule": "constant",
         "validation_batches": 1,
     }  # fmt: skip
     config, again = toy(tmp_path, **sizes), toy(tmp_path, output=str(copy), **sizes)

@@ -212,7 +212,7 @@ def test_it_learns_a_few_captions_by_heart(toy: Toy, tmp_path: Path, write_datas
     rows = [("61533", ("cats", "all the")), ("8072285", ("wow", "such data", "much")), ("61533", ("bugs",))]
     write_dataset(tmp_path / "dataset", {"train": rows, "validation": rows})
     config = toy(
-        tmp_path, model="transformer", steps=120, steps_per_epoch=120, samples_per_epoch=0,
+        tmp_path, model="transformer", steps=120, steps_per_epoch=120,
         transformer__unknown=0, transformer__learning_rate=0.01, transformer__schedule="cosine",
     )  # fmt: skip
     train_model(config)

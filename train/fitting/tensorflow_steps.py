@@ -30,8 +30,10 @@ class TensorFlowSteps:
             for network in (task.training_model, *task.captioner.networks.values()):
                 _synchronize_batch_norm(network)
         xla = task.jit_compile and self._devices == 1
-        self._train = tf.function(lambda *part: self._on_all(self._train_step, part), jit_compile=xla)
-        self._validate = tf.function(lambda *part: self._on_all(self._validation_step, part), jit_compile=xla)
+        # The steps branch on no tensor: there is nothing to convert, and reading the sources of Keras takes seconds.
+        given = {"jit_compile": xla, "autograph": False}
+        self._train = tf.function(lambda *part: self._on_all(self._train_step, part), **given)
+        self._validate = tf.function(lambda *part: self._on_all(self._validation_step, part), **given)
 
     def train(self, batch: PaddedBatch) -> tuple[Any, Any]:
         found: tuple[Any, Any] = self._train(*self._distributed(batch))

@@ -11,7 +11,7 @@ from memeloom.configs.errors import MemeloomError
 from memeloom.configs.progress import Progress
 from memeloom.configs.schema_models import KindName, Train
 from memeloom.dataset.manifest import DatasetTemplate
-from memeloom.train.backend import ACCELERATED, compiled, keras
+from memeloom.train.backend import ACCELERATED, compiled, keras, padded_rows
 from memeloom.train.characters import END, Alphabet
 from memeloom.train.contract import ALL_BOXES, Batch, CaptionScores, ModelParts, Prompt, TrainingTask
 from memeloom.train.corpus import Captions, Dataset, shuffled
@@ -102,6 +102,7 @@ class HubCaptioner:
         pieces.sort(key=lambda piece: len(piece[1]))
         found = np.zeros((last - first, 3))
         rows = max(1, _MAX_LOGITS // (self.window * self.network.backbone.vocabulary_size))
+        rows = min(rows, len(padded_rows(len(pieces))))
         for begin in range(0, len(pieces), rows):
             owners, streams, known = zip(*pieces[begin : begin + rows], strict=True)
             # Few widths and one number of rows, to compile few shapes.
