@@ -1,5 +1,6 @@
 """Finds words on plain panels, such as a white strip or a sign: there, everything that is not the panel is text."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import cv2
@@ -12,6 +13,7 @@ from memeloom.templates.ink import disc
 _MARGINS = (0.5, 0.25, 0.1)  # letter heights around the text that are looked at, the largest that suits
 _ASIDE = 0.3  # letter heights beside the text's box where more letters may be
 _SHADES = 16  # of brightness, and of both colour differences, in the histogram of colours
+_COLOURS = 2  # that are tried
 _EVEN = (20.0, 36.0, 36.0)  # of 255: largest deviation of brightness and colour of a panel
 _LEAST = 0.3  # share of the area that the panel has
 _WHOLE = 0.75  # share of the panel's colour in one piece: letters of that colour are many
@@ -54,15 +56,17 @@ def find_panel(picture: Pixels, box: tuple[float, float, float, float], height: 
         columns = slice(max(0, int(left - aside)), int(np.ceil(right + aside)))
         inside = np.zeros(picture.shape[:2], np.bool_)
         inside[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))] = True
-        found = _letters(picture[rows, columns], inside[rows, columns], height)
-        if found:
-            return Panel((rows, columns), *found)
+        for near, panel in _panels(picture[rows, columns]):
+            found = _letters(near, panel, inside[rows, columns], height)
+            if found:
+                return Panel((rows, columns), *found)
     return None
 
 
-def _letters(area: Pixels, inside: NDArray[np.bool_], height: float) -> tuple[Pixels, Pixels, Pixels] | None:
-    """Return letters, others and inner of a panel in a part of a picture. inside: the text's box."""
-    near, panel = _panel(area)
+def _letters(
+    near: Pixels, panel: Pixels, inside: NDArray[np.bool_], height: float
+) -> tuple[Pixels, Pixels, Pixels] | None:
+    """Return letters, others and inner of a panel. near: pixels of its colour. inside: the text's box."""
     _, _, wide, tall = cv2.boundingRect(panel)
     if panel.mean() < _LEAST or wide < _SPAN * inside.any(axis=0).sum() or tall < _SPAN * inside.any(axis=1).sum():
         return None
@@ -105,13 +109,21 @@ def _hull(panel: Pixels) -> Pixels:
     return np.asarray(cv2.fillConvexPoly(np.zeros_like(panel), corners, [1]), np.uint8)
 
 
-def _panel(area: Pixels) -> tuple[Pixels, Pixels]:
-    """Return the pixels of the most frequent colour and their largest piece, 0 or 1; it is empty if there are many."""
+def _panels(area: Pixels) -> Iterator[tuple[Pixels, Pixels]]:
+    """Yield the pixels of the two most frequent colours, and the largest piece of them; it is empty if there are many.
+
+    Bold letters and what is around a narrow strip may have more pixels of a colour than the strip.
+    """
     colours = np.asarray(cv2.cvtColor(area, cv2.COLOR_BGR2YCrCb), np.int64)
-    numbers = (colours * _SHADES // 256) @ (_SHADES**2, _SHADES, 1)
-    colour = np.median(colours[numbers == np.bincount(numbers.ravel()).argmax()], axis=0)
-    near = np.asarray((np.abs(colours - colour) <= _EVEN).all(axis=2), np.uint8)
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(near, connectivity=4)
-    largest = 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
-    whole = stats[largest, cv2.CC_STAT_AREA] >= _WHOLE * near.sum()
-    return near, np.asarray((labels == largest) & whole, np.uint8)
+    numbers = ((colours * _SHADES // 256) @ (_SHADES**2, _SHADES, 1)).ravel()
+    counts = np.bincount(numbers)
+    for _ in range(_COLOURS):
+        colour = np.median(colours.reshape(-1, 3)[numbers == counts.argmax()], axis=0)
+        near = np.asarray((np.abs(colours - colour) <= _EVEN).all(axis=2), np.uint8)
+        _, labels, stats, _ = cv2.connectedComponentsWithStats(near, connectivity=4)
+        largest = 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
+        whole = stats[largest, cv2.CC_STAT_AREA] >= _WHOLE * near.sum()
+        yield near, np.asarray((labels == largest) & whole, np.uint8)
+        counts = np.bincount(numbers[near.ravel() == 0])
+        if not counts.any():
+            return

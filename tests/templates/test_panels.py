@@ -1,5 +1,7 @@
 """Words on plain panels come off without a trace; what else is on the panel stays."""
 
+from functools import partial
+
 import cv2
 import numpy as np
 import pytest
@@ -96,3 +98,14 @@ def test_a_sign_beside_its_text_box_comes_off() -> None:
     narrow = box.model_copy(update={"width": box.width - 0.06})
     done = without_words(CaptionedScene(worded.clean, worded.picture, (narrow,)))
     assert cv2.absdiff(done, worded.clean).max() < 24
+
+
+def test_a_strip_with_fewer_pixels_than_its_bold_letters_and_the_dark_around_it_stays_plain() -> None:
+    clean = np.full((400, 500, 3), 12, np.uint8)
+    write_on = partial(write, texts=[("HE CAN PICK A JUSTICE", 0.5, 0.4)], size=0.11, colour=BLACK, outline=None)
+    (box,) = write_on(clean).boxes
+    corners = np.array([(box.x, box.y), (box.x + box.width, box.y + box.height)]) * (500, 400)
+    (left, top), (right, bottom) = np.rint(corners).astype(int)
+    clean[top - 5 : bottom + 5, left - 8 : right + 8] = 245
+    done = without_words(write_on(clean))
+    assert (cv2.absdiff(done, as_jpeg(clean)).max(axis=2) > 40).mean() < 0.005
