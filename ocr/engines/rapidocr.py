@@ -1,8 +1,8 @@
 """RapidOCR: small networks of our own and the shrunk recogniser of the package `rapidocr`, on one thread.
 
 The package's own pipeline wastes time on padding, a direction classifier, too many pixels and floating point. Here
-detection runs on a small copy (again on a larger one if little was found), then each line is recognised at its own
-width, its easy words by a small recogniser.
+detection runs on a small copy (again on a larger one if little was found, or lines were too close), then each line is
+recognised at its own width, its easy words by a small recogniser.
 
 Detection: `rapidocr_lines.py`. The small recogniser: `rapidocr_small.py`. What a recogniser's output says:
 `rapidocr_text.py`.
